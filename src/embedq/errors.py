@@ -1,0 +1,126 @@
+"""The few kinds of error. Adapters translate theirs into these at the border and keep the original as cause."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import ClassVar
+
+
+class EmbedqError(Exception):
+    """Everything embedq raises on purpose. The message says what happened and what to do."""
+
+    code: ClassVar[str] = "error"  # stable: programs may compare it
+
+
+class EmbedderError(EmbedqError):
+    """An embedder could not answer."""
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        """Keep the provider's code, such as an HTTP status."""
+        super().__init__(message)
+        self.provider_code = code or type(self).code
+
+
+class Transient(EmbedderError):
+    """It may go better another time: timeouts, 5xx, a wrong count, a body cut short, NaN."""
+
+    code = "transient"
+
+
+class Permanent(EmbedderError):
+    """This input will never be accepted: 400, 413, 422."""
+
+    code = "permanent"
+
+
+class Unavailable(EmbedderError):
+    """The embedder's own fault, no text's: refused connections, no such model, wrong dimensions."""
+
+    code = "embedder_unavailable"
+
+
+class Critical(EmbedderError):
+    """Nothing goes until a person acts: a bad key, a bad setting."""
+
+    code = "critical"
+
+
+class NotNow(EmbedderError):
+    """The provider asks to wait. Not a failure."""
+
+    code = "not_now"
+
+    def __init__(self, message: str, *, retry_after: timedelta | None = None, code: str | None = "429") -> None:
+        """Keep how long it asked for, if it said."""
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
+
+
+class Refused(EmbedqError):
+    """The caller's request cannot be taken as it is. Nothing was written."""
+
+    code = "refused"
+
+
+class Invalid(Refused):
+    """Input that breaks a rule. Names every bad record by its position."""
+
+    code = "invalid"
+
+    def __init__(self, message: str, *, problems: Mapping[int, str] | None = None) -> None:
+        """Keep what is wrong with which record."""
+        super().__init__(message)
+        self.problems = dict(problems or {})
+
+
+class NotFound(Refused):
+    """No such collection, record or job."""
+
+    code = "not_found"
+
+
+class Conflict(Refused):
+    """It contradicts what is there: another tenant's id, another embedder over existing records."""
+
+    code = "conflict"
+
+
+class TooLarge(Refused):
+    """Over a size limit."""
+
+    code = "too_large"
+
+
+class SearchUnavailable(Refused):
+    """A query vector cannot be had, and the caller wants no other answer."""
+
+    code = "search_unavailable"
+
+
+class SettingsError(EmbedqError):
+    """A setting is missing or wrong: its name, its value and its bounds."""
+
+    code = "settings"
+
+
+class StoreError(EmbedqError):
+    """The database could not do it now. Nothing was written; it may go better later."""
+
+    code = "store_unavailable"
+
+
+class StoreFull(StoreError):
+    """The disk is full."""
+
+    code = "store_full"
+
+
+class StoreReadOnly(StoreError):
+    """The database cannot be written to."""
+
+    code = "store_read_only"
+
+
+class StoreUnusable(StoreError):
+    """A person must act: corrupt, not a database, from a newer version, or gone from its place."""
+
+    code = "store_unusable"

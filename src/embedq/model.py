@@ -1,0 +1,463 @@
+"""The nouns of embedq. They hold facts and decide nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+from typing import Any, Generic, NamedTuple, NewType, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+JobId = NewType("JobId", str)
+RecordId = NewType("RecordId", str)  # chosen by the application, unique within its collection
+WorkerId = NewType("WorkerId", str)
+SpaceId = NewType("SpaceId", int)
+ContentHash = NewType("ContentHash", bytes)  # SHA-256 of the text in UTF-8
+
+Vector = NDArray[np.float32]
+Attributes = Mapping[str, Any]  # what JSON can hold
+T = TypeVar("T")
+
+
+class Priority(IntEnum):
+    """The lane a job waits in. Higher lanes go first."""
+
+    LOW = 0
+    NORMAL = 1
+    HIGH = 2
+    URGENT = 3
+
+
+class JobStatus(StrEnum):
+    """Where a job stands. Only `RETRYING` is not stored: it is what a pending job with failures behind it is called."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RETRYING = "retrying"
+
+
+class EmbeddingStatus(StrEnum):
+    """Where a record stands: has its current text a vector?"""
+
+    PENDING = "pending"
+    EMBEDDED = "embedded"
+    FAILED = "failed"
+
+
+class Reason(StrEnum):
+    """Why a job ended without a vector."""
+
+    PERMANENT_ERROR = "permanent_error"
+    MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+    CRASH_LOOP = "crash_loop"
+    QUOTA = "quota"
+    RECORD_DELETED = "record_deleted"
+    CANCELLED = "cancelled"
+
+
+class ErrorCategory(StrEnum):
+    """Whose fault an error is, and so what is done about it."""
+
+    TRANSIENT = "TRANSIENT"
+    PERMANENT = "PERMANENT"
+    CRITICAL = "CRITICAL"
+
+
+class Health(StrEnum):
+    """How a worker fares."""
+
+    HEALTHY = "HEALTHY"
+    DEGRADED = "DEGRADED"
+    CRITICAL = "CRITICAL"
+
+
+class SearchMode(StrEnum):
+    """How a query is answered."""
+
+    AUTO = "auto"
+    SEMANTIC = "semantic"
+    KEYWORD = "keyword"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderName:
+    """An embedder as people name it: `local`, `fake`, `openai:MODEL`, `openai:MODEL@768`."""
+
+    provider: str
+    model: str
+    dimensions: int | None = None  # None: known by the embedder, or learnt from its first good answer
+
+    def __str__(self) -> str:
+        """Write the name as it is written in settings."""
+        asked = f"@{self.dimensions}" if self.dimensions else ""
+        return f"{self.provider}:{self.model}{asked}" if self.model else f"{self.provider}{asked}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Provider, model, dimensions and version: vectors of two spaces never meet."""
+
+    id: SpaceId
+    embedder: EmbedderName  # what builds it; its dimensions are those asked for
+    dimensions: int | None  # fixed by the first good answer, None before it
+    version: int = 1
+
+    def __str__(self) -> str:
+        """Name the space in answers and logs."""
+        size = f"@{self.dimensions}" if self.dimensions and not self.embedder.dimensions else ""
+        return f"{self.embedder}{size}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long a job waits after a failure, and how often it may fail."""
+
+    base: timedelta = timedelta(seconds=1)
+    factor: float = 2.0
+    cap: timedelta = timedelta(seconds=300)
+    jitter: float = 0.2
+    max_attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """What a collection is declared to be."""
+
+    name: str
+    embedder: EmbedderName
+    text_from: tuple[str, ...] | None = None  # attribute names, joined in order; None: a record brings its own text
+    priority: Priority = Priority.NORMAL
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """A declared collection as the store holds it."""
+
+    declaration: Declaration
+    space: Space
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A record as an application hands it in."""
+
+    id: RecordId
+    text: str | None = None
+    attributes: Attributes | None = None
+    priority: Priority | None = None  # None: the collection's
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A partial change of a record: attributes are merged, a null takes one away."""
+
+    text: str | None = None
+    attributes: Attributes | None = None
+    priority: Priority | None = None
+    tenant: str | None = None  # not a change: the tenant the record must belong to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a writer gets back for one record."""
+
+    id: RecordId
+    embedding_status: EmbeddingStatus
+    job_id: JobId | None  # None: there is no job and nothing to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record as readers see it."""
+
+    id: RecordId
+    collection: str
+    text: str
+    attributes: Attributes
+    tenant: str | None
+    hash: ContentHash
+    embedding_status: EmbeddingStatus
+    reason: Reason | None  # why there is no vector, if its text was given up on
+    truncated: bool  # the vector stands for the beginning of the text only
+    job_id: JobId | None
+    created_at: datetime
+    updated_at: datetime
+    vector: Vector | None = None  # only if asked for
+
+
+class Lease(NamedTuple):
+    """A worker's right to one job until `until`. A tuple, because a hundred are made per batch."""
+
+    job_id: JobId
+    collection: str
+    record_id: RecordId
+    space: SpaceId
+    text: str | None  # None: the record is gone
+    hash: ContentHash  # of this text, read with it: what the vector will be stored under
+    current: bool  # a vector of this text is stored already
+    forced: bool  # embed even so, and from the provider
+    attempts: int
+    crashes: int
+    retry: RetryPolicy
+    token: int  # grows with every lease; every later write must show it
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a worker wants to lease."""
+
+    worker: WorkerId
+    spaces: Sequence[SpaceId]  # those it can embed now; the batch is of one of them
+    limit: int
+    span: timedelta
+    prefetch: bool = False  # True: other work is in hand, so jobs that crashed workers stay where they are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leased:
+    """The answer to an ask: leases of one space, or none and a hint when to ask again."""
+
+    leases: Sequence[Lease] = ()
+    again_after: timedelta | None = None  # until the next waiting job is due; None: nothing waits
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error as it is kept with a job."""
+
+    category: ErrorCategory
+    code: str
+    message: str
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The attempt brought a vector, or found that none was needed."""
+
+    lease: Lease
+    vector: Vector | None = None  # None: the stored vector is current
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The attempt failed and counts; another is due after a span."""
+
+    lease: Lease
+    fault: Fault
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt failed for good: a dead letter."""
+
+    lease: Lease
+    fault: Fault
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The attempt did not happen, or does not count: hand the job back."""
+
+    lease: Lease
+    after: timedelta = timedelta(0)
+    refused: Fault | None = None  # the provider's own "not now"; None: nobody was asked
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The record is gone: nothing to embed."""
+
+    lease: Lease
+
+
+Outcome = Done | Retry | Failed | Released | Skipped  # closed: every `match` on it ends in assert_never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The answer to settle: the jobs that were still ours, and the next leases if they were asked for."""
+
+    jobs: frozenset[JobId]
+    next: Leased = field(default_factory=Leased)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job as people see it."""
+
+    id: JobId
+    collection: str
+    record_id: RecordId
+    space: str
+    status: JobStatus
+    priority: Priority
+    attempts: int
+    max_attempts: int
+    crashes: int
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    lease_until: datetime | None
+    worker_id: WorkerId | None
+    processing_time_ms: int | None
+    reason: Reason | None
+    error: Fault | None
+    first_attempt_at: datetime | None
+    last_attempt_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs are meant."""
+
+    status: JobStatus | None = None
+    collection: str | None = None
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some of a list, and where it goes on."""
+
+    items: Sequence[T]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescued:
+    """A job taken back from a lease that ran out or whose owner is dead."""
+
+    job_id: JobId
+    collection: str
+    record_id: RecordId
+    worker_id: WorkerId | None
+    crashes: int
+    status: JobStatus  # pending, or failed at the crash limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A live record without a vector of its current text, and what its job says."""
+
+    key: str  # opaque; pass the last one back to go on
+    id: RecordId
+    needs_job: bool  # by the rules of reconcile: neither queued, nor given up on, nor cancelled by a person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Jobs by collection and stored status, with the collection's live records and those without a current vector."""
+
+    pending: int = 0
+    processing: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    records: int = 0
+    missing: int = 0
+    truncated: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """How far a collection's vectors are behind its records."""
+
+    coverage: float  # 1.0: every live record has a vector of its current text
+    pending: int
+    oldest_pending: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What to look for among the records of a collection."""
+
+    k: int = 10
+    filter: Mapping[str, Any] = field(default_factory=dict)  # attribute: a value, or a list of them
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A record that was found."""
+
+    id: RecordId
+    score: float  # semantic: the cosine
+    text: str
+    attributes: Attributes
+    stale: bool  # the vector that found it belongs to an earlier text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Hits, how they were found, and how fresh they are."""
+
+    hits: Sequence[Hit]
+    mode_used: SearchMode
+    reason: str | None  # why it is not the mode that was asked for
+    freshness: Freshness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process on a host, told apart from a later one with the same number."""
+
+    host: str
+    boot: str  # changes when the machine restarts
+    pid: int
+    born: str  # when this pid was given out, in the kernel's own count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInfo:
+    """A worker as it registers itself."""
+
+    id: WorkerId
+    process: Process
+    version: str
+    embedder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthReport:
+    """A worker's health as it reports it with each heartbeat."""
+
+    health: Health = Health.HEALTHY
+    consecutive_failures: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    last_success_at: datetime | None = None
+    error_patterns: Mapping[str, int] = field(default_factory=dict)  # error code: how often of late
+    halted: Sequence[str] = ()  # embedders that wait for a person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A worker as the registry knows it."""
+
+    info: WorkerInfo
+    started_at: datetime
+    seen_at: datetime
+    missed_heartbeats: int
+    alive: bool
+    report: HealthReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """So many requests in any span of that length."""
+
+    requests: int
+    interval: timedelta

@@ -1,0 +1,1 @@
+"""Rules that a pencil could check: no clock, no database, no network."""

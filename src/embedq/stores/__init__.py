@@ -1,0 +1,1 @@
+"""Databases that can be a corpus and a queue. Choose one."""

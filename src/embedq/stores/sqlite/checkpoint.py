@@ -1,0 +1,52 @@
+"""When the write-ahead log goes into the database file."""
+
+import sqlite3
+
+FEW, MANY = 300, 1000  # frames: the log is worth a checkpoint between these
+LONGEST_PAUSE = 64  # commits
+
+
+class Checkpointer:
+    """Checkpoints every few commits, on the writer's thread, after its answers are delivered.
+
+    A thread of its own would never let the log restart under load; SQLite's own checkpoint would make a put wait for it.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        """Work on the writer's connection."""
+        self._db = db
+        self._commits = 0
+        self._pause = 4
+        self.has_work = False
+
+    def after_commit(self) -> None:
+        """Count a commit; checkpoint when it is time."""
+        self.has_work = True
+        self._commits += 1
+        if self._commits >= self._pause:
+            self._commits = 0
+            self._adapt(self._checkpoint("PASSIVE"))
+
+    def truncate(self) -> None:
+        """Empty the log file, when there is nothing else to do."""
+        self.has_work = False
+        self._checkpoint("TRUNCATE")
+
+    def _adapt(self, frames: int) -> None:
+        """Aim at a log of a few hundred frames."""
+        if frames > MANY:
+            self._pause = max(1, self._pause // 2)
+        elif frames < FEW:
+            self._pause = min(LONGEST_PAUSE, self._pause * 2)
+
+    def _checkpoint(self, mode: str) -> int:
+        """Answer with the frames that were in the log. A reader or a full disk only postpones it."""
+        try:
+            if mode == "TRUNCATE":
+                self._db.execute("PRAGMA busy_timeout = 0")
+            (_, frames, _) = self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        except sqlite3.Error:
+            return 0
+        finally:
+            self._db.execute("PRAGMA busy_timeout = 30000")
+        return int(frames)

@@ -1,0 +1,96 @@
+"""How this store opens its file, and what SQLite's errors mean."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from embedq.errors import StoreError, StoreFull, StoreReadOnly, StoreUnusable
+
+PRAGMAS = (
+    "PRAGMA busy_timeout = 30000",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA wal_autocheckpoint = 0",  # the writer checkpoints itself, after its answers are delivered
+    "PRAGMA cache_size = -65536",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA secure_delete = FAST",
+)
+
+GRAVE = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_BUSY,
+    }
+)
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a connection with our pragmas; its transactions are ours to begin and end."""
+    with speaking(path):
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        try:
+            for pragma in PRAGMAS:
+                db.execute(pragma)
+            if read_only:
+                db.execute("PRAGMA cache_size = -8192")
+                db.execute("PRAGMA query_only = 1")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+@contextmanager
+def speaking(path: Path) -> Iterator[None]:
+    """Translate SQLite's errors at the border."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def translated(error: sqlite3.Error, path: Path) -> StoreError:
+    """Say which of our kinds an error of SQLite is."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    match code:
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(
+                f"the disk of {path} is full: nothing was written; free some space, work goes on by itself"
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return StoreReadOnly(f"{path} cannot be written to: check its permissions and those of its folder")
+        case sqlite3.SQLITE_NOTADB:
+            return StoreUnusable(f"{path} is not a SQLite database: name another file in EMBEDQ_URL")
+        case sqlite3.SQLITE_CORRUPT:
+            return StoreUnusable(f"{path} is damaged ({error}): stop all processes and restore it, or run `.recover`")
+        case sqlite3.SQLITE_CANTOPEN:
+            return StoreUnusable(f"{path} cannot be opened: does its folder exist, and may this user write there?")
+        case sqlite3.SQLITE_IOERR:
+            return StoreError(f"reading or writing {path} failed ({error}): nothing was written; check the disk")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreError(f"{path} is locked by another process for too long: nothing was written; try again")
+        case _:
+            return StoreError(f"{path}: {error}")
+
+
+def is_grave(error: sqlite3.Error) -> bool:
+    """Say whether an error is the database's trouble and not one statement's."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in GRAVE
+
+
+def file_identity(path: Path) -> tuple[int, int]:
+    """Tell the file from another that is put in its place. Raise if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise StoreUnusable(
+            f"{path} is gone from its place: nothing more is written; put it back or restart to begin anew"
+        ) from error
+    return found.st_dev, found.st_ino

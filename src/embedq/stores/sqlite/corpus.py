@@ -1,0 +1,143 @@
+"""The corpus: collections, records, vectors, search."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from embedq.model import (
+    Collection,
+    Declaration,
+    Freshness,
+    Hit,
+    NewRecord,
+    Page,
+    Patch,
+    Query,
+    Receipt,
+    Record,
+    RecordId,
+    Space,
+    SpaceId,
+    Vector,
+)
+from embedq.policy.texts import Limits
+from embedq.stores.sqlite import collections, deleting, keeping, putting, reading, searching
+from embedq.stores.sqlite.file import File
+from embedq.stores.sqlite.moments import clock, stamp
+from embedq.stores.sqlite.transaction import Transaction
+
+STEP = 1000  # records handled in one transaction of a longer task
+
+
+class SqliteCorpus:
+    """Records and their vectors in one SQLite file."""
+
+    def __init__(self, file: File, limits: Limits) -> None:
+        """Speak through an opened file."""
+        self._file = file
+        self._limits = limits
+
+    async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
+        """See `ports.Declaring`."""
+        await self._file.write(lambda tx: collections.declare(tx, declaration, stamp(now, tx.now)))
+        while await self._file.write(lambda tx: collections.recompose(tx, STEP, stamp(now, tx.now)), bulk=True):
+            continue
+        found = await self._file.read(collections.listing)
+        return next(item for item in found if item.declaration.name == declaration.name)
+
+    async def collections(self) -> Sequence[Collection]:
+        """See `ports.Declaring`."""
+        return await self._file.read(collections.listing)
+
+    async def drop(self, collection: str, *, now: datetime | None = None) -> None:
+        """See `ports.Declaring`."""
+        found = await self._file.read(lambda db: collections.find(db, collection))
+        await self._file.write(lambda tx: deleting.drop(tx, collection))
+        while await self._file.write(lambda tx: deleting.remove_dropped(tx, STEP, stamp(now, tx.now)), bulk=True):
+            continue
+        await asyncio.to_thread(self._file.follower.drop, found.id)
+
+    async def spaces(self) -> Sequence[Space]:
+        """See `ports.Declaring`."""
+        return await self._file.read(collections.spaces)
+
+    async def learn(self, space: SpaceId, dimensions: int) -> int:
+        """See `ports.Declaring`."""
+        return await self._file.write(lambda tx: collections.learn(tx, space, dimensions))
+
+    async def put(
+        self,
+        collection: str,
+        records: Sequence[NewRecord],
+        *,
+        now: datetime | None = None,
+        connection: object | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+
+        def work(tx: Transaction) -> list[Receipt]:
+            return putting.put(tx, collection, records, self._limits, stamp(now, tx.now))
+
+        if connection is not None:
+            return self._file.write_on(connection, work)
+        return await self._file.write(work)
+
+    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
+        """See `ports.Writing`."""
+        return await self._file.write(
+            lambda tx: putting.patch(tx, collection, record, patch, self._limits, stamp(now, tx.now))
+        )
+
+    async def delete(
+        self, collection: str, records: Sequence[RecordId], *, purge: bool = False, now: datetime | None = None
+    ) -> Sequence[RecordId]:
+        """See `ports.Writing`."""
+        return await self._file.write(
+            lambda tx: deleting.delete(tx, collection, records, stamp(now, tx.now), purge=purge)
+        )
+
+    async def enqueue(
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        force: bool = False,
+        job_priority: int | None = None,
+        now: datetime | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+        listed = json.dumps(list(records), ensure_ascii=False)
+        return await self._file.write(
+            lambda tx: keeping.enqueue(
+                tx, collection, listed, records, force=force, priority=job_priority, now=stamp(now, tx.now)
+            )
+        )
+
+    async def get(
+        self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False
+    ) -> Sequence[Record]:
+        """See `ports.Reading`."""
+        return await self._file.read(lambda db: reading.get(db, collection, records, with_vectors=with_vectors))
+
+    async def records(
+        self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page[Record]:
+        """See `ports.Reading`."""
+        return await self._file.read(lambda db: reading.page(db, collection, status, limit, cursor))
+
+    async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
+        """See `ports.Reading`."""
+        found, allowed = await self._file.read(lambda db: searching.allowed(db, collection, query))
+        if allowed is not None and not len(allowed):
+            return []
+        near = await asyncio.to_thread(self._file.follower.search, found.id, found.space, vector, query.k, allowed)
+        return await self._file.read(lambda db: searching.shown(db, found.space, near))
+
+    async def search_words(self, collection: str, words: str, query: Query) -> Sequence[Hit]:
+        """See `ports.Reading`."""
+        return await self._file.read(lambda db: searching.by_words(db, collection, words, query))
+
+    async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
+        """See `ports.Reading`."""
+        return await self._file.read(lambda db: reading.freshness(db, collection, stamp(now, clock())))

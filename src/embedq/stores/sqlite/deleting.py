@@ -1,0 +1,94 @@
+"""Taking records out: softly, for good, or with their whole collection."""
+
+import json
+from collections.abc import Sequence
+
+from embedq.model import Reason, RecordId
+from embedq.stores.sqlite.collections import find
+from embedq.stores.sqlite.keys import OPEN, PURGED
+from embedq.stores.sqlite.rescuing import cancel
+from embedq.stores.sqlite.transaction import Transaction, ids
+
+LOOK_UP = """
+SELECT x.id, x.rid, x.text, x.hash, x.valid_to IS NULL, j.id, j.status
+FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
+"""
+RETIRE = "UPDATE embedq_record SET valid_to = ? WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NULL"
+
+# The vector goes; its row stays for a while to tell the indexes that follow.
+TOMBSTONE = """
+INSERT OR REPLACE INTO embedq_vector (record, space, hash, embedding)
+SELECT record, space, x'', NULL FROM embedq_vector
+WHERE record IN (SELECT value FROM json_each(?)) AND embedding IS NOT NULL
+"""
+NOT_MISSING = "DELETE FROM embedq_missing WHERE collection = ? AND record IN (SELECT value FROM json_each(?))"
+ERASE = """
+UPDATE embedq_record SET text = '', hash = x'', attributes = '{}', tenant = NULL, given_up_hash = NULL, updated_at = ?
+WHERE rid IN (SELECT value FROM json_each(?))
+"""
+
+# Vectors of an erased text that were kept for reuse.
+ERASE_SPARE = "DELETE FROM embedq_spare WHERE hash = ?"
+
+DROP = "UPDATE embedq_collection SET name = NULL, recompose = NULL WHERE id = ?"
+DROPPED = "SELECT id FROM embedq_collection WHERE name IS NULL LIMIT 1"
+SOME_RECORDS = "SELECT rid, text, valid_to IS NULL FROM embedq_record WHERE collection = ? LIMIT ?"
+REMOVE_JOBS = "DELETE FROM embedq_job WHERE id IN (SELECT value FROM json_each(?))"
+REMOVE_RECORDS = "DELETE FROM embedq_record WHERE rid IN (SELECT value FROM json_each(?))"
+JOBS_OF = "SELECT id, collection, status FROM embedq_job WHERE record IN (SELECT value FROM json_each(?))"
+
+
+def delete(tx: Transaction, name: str, records: Sequence[RecordId], now: int, *, purge: bool) -> list[RecordId]:
+    """Take records out of search and cancel their jobs; a dead letter that is there stays."""
+    collection = find(tx.db, name)
+    listed = json.dumps(list(records), ensure_ascii=False)
+    rows = tx.db.execute(LOOK_UP, (listed, collection.id, collection.space)).fetchall()
+    there = [row for row in rows if row[4] or (purge and row[3] != PURGED)]
+    live = [row for row in there if row[4]]
+    rids = [row[1] for row in there]
+    _retire(tx, collection.id, [(rid, text) for _, rid, text, _, _, _, _ in live], now)
+    opened = [(job, collection.id) for *_, job, status in there if status == OPEN and job is not None]
+    if opened:
+        cancel(tx, opened, Reason.RECORD_DELETED, now)
+    if purge and rids:
+        tx.db.execute(ERASE, (now, ids(rids)))
+        tx.db.executemany(ERASE_SPARE, [(row[3],) for row in there])
+    return [RecordId(row[0]) for row in there]
+
+
+def _retire(tx: Transaction, collection: int, live: Sequence[tuple[int, str]], now: int) -> None:
+    if not live:
+        return
+    listed = ids([rid for rid, _ in live])
+    for rid, text in live:
+        tx.remember_words(rid, text)
+    tx.db.execute(RETIRE, (now, listed))
+    tx.db.execute(TOMBSTONE, (listed,))
+    missing = tx.db.execute(NOT_MISSING, (collection, listed)).rowcount
+    tx.tally(collection, records=-len(live), missing=-missing)
+
+
+def drop(tx: Transaction, name: str) -> None:
+    """Let a collection's name go; `remove_dropped` takes the rest away step by step."""
+    tx.db.execute(DROP, (find(tx.db, name).id,))
+
+
+def remove_dropped(tx: Transaction, limit: int, now: int) -> int:
+    """Remove some records of a dropped collection with their jobs and vectors; 0 when none is left."""
+    row = tx.db.execute(DROPPED).fetchone()
+    if row is None:
+        return 0
+    collection = int(row[0])
+    rows = tx.db.execute(SOME_RECORDS, (collection, limit)).fetchall()
+    if not rows:
+        tx.db.execute("DELETE FROM embedq_collection WHERE id = ?", (collection,))
+        tx.db.execute("DELETE FROM embedq_tally WHERE collection = ?", (collection,))
+        return 1
+    _retire(tx, collection, [(rid, text) for rid, text, live in rows if live], now)
+    records = ids([rid for rid, _, _ in rows])
+    jobs = tx.db.execute(JOBS_OF, (records,)).fetchall()
+    cancel(tx, [(job, of) for job, of, status in jobs if status == OPEN], Reason.RECORD_DELETED, now)
+    tx.db.execute(REMOVE_JOBS, (ids([job for job, *_ in jobs]),))
+    tx.db.execute(REMOVE_RECORDS, (records,))
+    return len(rows)

@@ -1,0 +1,88 @@
+"""One database file, opened: its writer, its readers, its watcher, its search index."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from embedq.errors import StoreUnusable
+from embedq.stores.sqlite.connection import connect
+from embedq.stores.sqlite.follower import Follower
+from embedq.stores.sqlite.moments import clock
+from embedq.stores.sqlite.readers import Readers
+from embedq.stores.sqlite.schema import migrate
+from embedq.stores.sqlite.transaction import Transaction
+from embedq.stores.sqlite.watcher import Wake, Watcher
+from embedq.stores.sqlite.writer import Work, Writer
+from embedq.telemetry import Event, Telemetry
+
+T = TypeVar("T")
+
+
+class File:
+    """What the two sides of the store, corpus and queue, share."""
+
+    def __init__(self, path: Path, telemetry: Telemetry) -> None:
+        """Open the file, install or upgrade its schema, start its threads."""
+        self.path = path
+        self.telemetry = telemetry
+        install(path)
+        self.wake = Wake()
+        self.follower = Follower(lambda: connect(path, read_only=True), Path(f"{path}.index"), telemetry)
+        self._writer = Writer(path, committed=self._committed)
+        self._readers = Readers(path)
+        self._watcher = Watcher(path, self._changed)
+
+    async def write(self, work: Work[T], *, bulk: bool = False) -> T:
+        """Do this work in a write transaction that is durable when it returns; `bulk` work lets single puts go first."""
+        return await self._writer.run(work, bulk=bulk)
+
+    async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """Read in one snapshot, beside the writer."""
+        return await self._readers.run(read)
+
+    def write_on(self, connection: object, work: Work[T]) -> T:
+        """Do this work on the caller's own connection, in the caller's transaction and thread."""
+        if not isinstance(connection, sqlite3.Connection):
+            raise TypeError(f"connection must be a sqlite3.Connection, not {type(connection).__name__}")
+        transaction = Transaction(connection, clock())
+        with transaction.savepoint("embedq"):
+            answer = work(transaction)
+            transaction.flush_words()
+        return answer
+
+    async def close(self) -> None:
+        """Finish what was handed in, save the search index, and let go of files and threads."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._watcher.close()
+        self._writer.close()
+        self._readers.close()
+        self.follower.close()
+
+    def _committed(self, transaction: Transaction) -> None:
+        """Tell of a commit, on the writer's thread."""
+        if transaction.wakes:
+            self.wake.call()
+        for count, seconds in transaction.stored:
+            self.telemetry.emit(Event.STORED, level="debug", count=count, seconds=seconds)
+
+    def _changed(self) -> None:
+        """Some process has committed, perhaps this one; called on the watcher's thread."""
+        self.wake.call()
+        self.follower.poke()
+
+
+def install(path: Path) -> None:
+    """Create the file if there is none, and bring its schema to this version."""
+    if not path.parent.is_dir():
+        raise StoreUnusable(f"the folder {path.parent} does not exist: create it, or change EMBEDQ_URL")
+    if path.is_dir():
+        raise StoreUnusable(f"{path} is a folder: name a file in EMBEDQ_URL")
+    db = connect(path)
+    try:
+        migrate(db, path)
+    finally:
+        db.close()

@@ -1,0 +1,130 @@
+"""The worker's side of the queue: leases, budgets, pause, the registry."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.model import (
+    Ask,
+    Budget,
+    ContentHash,
+    HealthReport,
+    JobId,
+    Lease,
+    Leased,
+    Outcome,
+    Settled,
+    SpaceId,
+    Vector,
+    Worker,
+    WorkerId,
+    WorkerInfo,
+)
+from embedq.stores.sqlite import budgets, leasing, reading, rescuing, settling, workers
+from embedq.stores.sqlite.file import File
+from embedq.stores.sqlite.moments import clock, stamp
+from embedq.stores.sqlite.transaction import Transaction
+
+PAUSE = "UPDATE embedq_control SET value = 1 WHERE name = 'paused'"
+RESUME = "UPDATE embedq_control SET value = 0 WHERE name = 'paused'"
+COUNT_RESUME = "UPDATE embedq_control SET value = value + 1 WHERE name = 'resumes'"
+LIFT_HOLDS = "UPDATE embedq_space SET held_until = 0 WHERE held_until <> 0"
+CONTROL = "SELECT value FROM embedq_control WHERE name = ?"
+
+
+class SqliteQueue:
+    """Leases in one SQLite file."""
+
+    def __init__(self, file: File) -> None:
+        """Speak through an opened file."""
+        self._file = file
+        self._turns = leasing.Turns()
+
+    async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
+        """See `ports.Leasing`."""
+        settled = await self.settle((), then=ask, now=now)
+        return settled.next
+
+    async def settle(
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, now: datetime | None = None
+    ) -> Settled:
+        """See `ports.Leasing`."""
+        news = self._file.wake.news
+
+        def work(tx: Transaction) -> Settled:
+            moment = stamp(now, tx.now)
+            jobs = settling.settle(tx, outcomes, moment)
+            if then is None:
+                return Settled(jobs=jobs)
+            return Settled(jobs=jobs, next=leasing.lease(tx, then, self._turns, moment))
+
+        settled = await self._file.write(work, bulk=True)
+        if then is not None and not settled.next.leases:
+            self._file.wake.found_nothing(news)
+        return settled
+
+    async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
+        """See `ports.Leasing`."""
+        return await self._file.write(lambda tx: rescuing.renew(tx, leases, span, stamp(now, tx.now)))
+
+    async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+        """See `ports.Leasing`."""
+        return await self._file.read(lambda db: reading.known(db, space, hashes))
+
+    async def wait_for_work(self, timeout: timedelta) -> None:
+        """See `ports.Leasing`."""
+        await self._file.wake.wait(timeout.total_seconds())
+
+    async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
+        """See `ports.Budgeting`."""
+        return await self._file.write(lambda tx: budgets.take(tx, space, budget, stamp(now, tx.now)))
+
+    async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
+        """See `ports.Budgeting`."""
+        await self._file.write(lambda tx: budgets.hold(tx, space, span, stamp(now, tx.now)))
+
+    async def budgets(self, *, now: datetime | None = None) -> Mapping[SpaceId, Mapping[str, Any]]:
+        """See `ports.Budgeting`."""
+        return await self._file.read(lambda db: budgets.states(db, stamp(now, clock())))
+
+    async def pause(self) -> None:
+        """See `ports.Pausing`."""
+        await self._file.write(lambda tx: tx.db.execute(PAUSE).rowcount)
+
+    async def resume(self) -> None:
+        """See `ports.Pausing`."""
+
+        def work(tx: Transaction) -> None:
+            for statement in (RESUME, COUNT_RESUME, LIFT_HOLDS):
+                tx.db.execute(statement)
+            tx.wakes = True
+
+        await self._file.write(work)
+
+    async def paused(self) -> bool:
+        """See `ports.Pausing`."""
+        return bool(await self._control("paused"))
+
+    async def resumes(self) -> int:
+        """See `ports.Pausing`."""
+        return await self._control("resumes")
+
+    async def register(self, worker: WorkerInfo, *, now: datetime | None = None) -> None:
+        """See `ports.Fleet`."""
+        await self._file.write(lambda tx: workers.register(tx, worker, stamp(now, tx.now)))
+
+    async def beat(self, worker: WorkerId, report: HealthReport, *, now: datetime | None = None) -> bool:
+        """See `ports.Fleet`."""
+        return await self._file.write(lambda tx: workers.beat(tx, worker, report, stamp(now, tx.now)))
+
+    async def leave(self, worker: WorkerId) -> None:
+        """See `ports.Fleet`."""
+        await self._file.write(lambda tx: workers.leave(tx, worker))
+
+    async def workers(self, *, heartbeat: timedelta, now: datetime | None = None) -> Sequence[Worker]:
+        """See `ports.Fleet`."""
+        return await self._file.read(lambda db: workers.listing(db, heartbeat, stamp(now, clock())))
+
+    async def _control(self, name: str) -> int:
+        row = await self._file.read(lambda db: db.execute(CONTROL, (name,)).fetchone())
+        return int(row[0])

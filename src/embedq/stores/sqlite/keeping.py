@@ -1,0 +1,175 @@
+"""Upkeep of the file: what is missing, what is old, what is dead and may live again."""
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+
+from embedq.errors import NotFound
+from embedq.model import EmbeddingStatus, JobFilter, JobId, Missing, Reason, Receipt, RecordId
+from embedq.stores.sqlite.arming import Arms, arm, note_missing
+from embedq.stores.sqlite.collections import find
+from embedq.stores.sqlite.judging import COLUMN
+from embedq.stores.sqlite.keys import CANCELLED, FAILED, OPEN
+from embedq.stores.sqlite.moments import span
+from embedq.stores.sqlite.reading import number
+from embedq.stores.sqlite.rescuing import cancel as cancel_jobs
+from embedq.stores.sqlite.transaction import Transaction, ids
+from embedq.stores.sqlite.workers import FORGET
+
+# RULES 10: no job and not given up on, or a job that ended and says nothing of the current text.
+NEEDS_JOB = """
+CASE WHEN j.id IS NULL THEN x.given_up_hash IS NOT x.hash WHEN j.status = 2 THEN 1
+  WHEN j.status = 4 AND j.reason = 'record_deleted' THEN 1 WHEN j.status IN (3, 4) THEN j.hash <> x.hash ELSE 0 END
+"""
+
+# Live records without a current vector, in the order they were first put.
+MISSING = f"""
+SELECT m.record, x.id, {NEEDS_JOB} FROM embedq_missing m CROSS JOIN embedq_record x ON x.rid = m.record
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?1
+WHERE m.collection = ?2 AND m.record > ?3 ORDER BY m.record LIMIT ?4
+"""
+
+# Of these records, those that the rules give a job.
+IN_NEED = f"""
+SELECT x.rid FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
+LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
+WHERE x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) AND {NEEDS_JOB}
+"""
+LIVE = """
+SELECT x.rid, x.id, v.embedding IS NOT NULL AND v.hash = x.hash, j.id, j.status
+FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
+LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3 WHERE x.valid_to IS NULL
+"""
+WALK = "SELECT rid, id FROM embedq_record WHERE collection = ? AND id > ? ORDER BY id LIMIT ?"
+
+# Finished jobs past retention. Numbers only grow, so the oldest are looked at first and the walk stops early.
+OLD_JOBS = """
+SELECT id, collection, status FROM embedq_job
+WHERE status IN (2, 3, 4) AND completed_at < ? ORDER BY id LIMIT ?
+"""
+REMOVE_JOBS = "DELETE FROM embedq_job WHERE id IN (SELECT value FROM json_each(?))"
+OLD_SPARE = """
+DELETE FROM embedq_spare WHERE rowid IN (SELECT rowid FROM embedq_spare WHERE paid_at < ? LIMIT ?)
+"""
+
+# Dead letters and cancelled jobs that may be tried again. Their record must be live.
+REVIVABLE = """
+SELECT j.id, j.record, j.collection, j.space, j.priority FROM embedq_job j {index}
+JOIN embedq_record x ON x.rid = j.record AND x.valid_to IS NULL WHERE {conditions} LIMIT ?
+"""
+
+
+def missing(db: sqlite3.Connection, name: str, after: str | None, limit: int) -> list[Missing]:
+    """List live records without a current vector."""
+    collection = find(db, name)
+    rows = db.execute(MISSING, (collection.space, collection.id, number(after), limit))
+    return [Missing(key=str(rid), id=RecordId(id_), needs_job=bool(needs)) for rid, id_, needs in rows]
+
+
+def reconcile(tx: Transaction, name: str, listed: str, now: int) -> int:
+    """Give jobs to those of these records that need one."""
+    collection = find(tx.db, name)
+    rows = tx.db.execute(IN_NEED, (listed, collection.id, collection.space)).fetchall()
+    if rows:
+        how = Arms(collection=collection.id, space=collection.space, priority=collection.priority)
+        arm(tx, [rid for (rid,) in rows], how, now)
+    return len(rows)
+
+
+def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[int, str | None]:
+    """Compare a stretch of records with their vectors by reading them; mend the list of what is missing."""
+    collection = find(tx.db, name)
+    rows = tx.db.execute(WALK, (collection.id, after or "", limit)).fetchall()
+    before = tx.db.total_changes
+    if rows:
+        note_missing(tx, [rid for rid, _ in rows], collection.id, collection.space)
+    mended = tx.db.total_changes - before
+    return mended, rows[-1][1] if len(rows) == limit else None
+
+
+def enqueue(  # noqa: PLR0913 one job's whole wish
+    tx: Transaction, name: str, listed: str, wanted: Sequence[RecordId], *, force: bool, priority: int | None, now: int
+) -> list[Receipt]:
+    """Arm jobs by hand: forced, or where the current text has neither vector nor job."""
+    collection = find(tx.db, name)
+    rows = {row[1]: row for row in tx.db.execute(LIVE, (listed, collection.id, collection.space))}
+    absent = [record for record in wanted if record not in rows]
+    if absent:
+        raise NotFound(f"no record {absent[0]!r} in collection {name!r}")
+    lane = collection.priority if priority is None else priority
+    how = Arms(collection=collection.id, space=collection.space, priority=lane, forced=force)
+    armed = [rid for rid, _, current, _, status in rows.values() if force or (not current and status != OPEN)]
+    jobs = arm(tx, armed, how, now) if armed else {}
+    return [_receipt(rows[record], jobs) for record in wanted]
+
+
+def _receipt(row: tuple[int, str, int | None, int | None, int | None], jobs: dict[int, int]) -> Receipt:
+    rid, id_, current, job, _ = row
+    number_ = jobs.get(rid, job)
+    status = EmbeddingStatus.EMBEDDED if current else EmbeddingStatus.PENDING
+    return Receipt(id=RecordId(id_), embedding_status=status, job_id=JobId(str(number_)) if number_ else None)
+
+
+def cancel(tx: Transaction, job: JobId, now: int) -> None:
+    """Cancel an open job by a person's hand: its text is given up on until somebody changes their mind."""
+    row = tx.db.execute("SELECT id, collection, record, status FROM embedq_job WHERE id = ?", (int(job),)).fetchone()
+    if row is None or row[3] != OPEN:
+        return
+    cancel_jobs(tx, [(row[0], row[1])], Reason.CANCELLED, now)
+    tx.db.execute(
+        "UPDATE embedq_record SET given_up_hash = hash, given_up_reason = ? WHERE rid = ?", (Reason.CANCELLED, row[2])
+    )
+
+
+def revive(tx: Transaction, which: JobFilter, job: JobId | None, limit: int, now: int) -> int:
+    """Arm dead letters again, or one failed or cancelled job."""
+    if job is not None:
+        conditions, values, index = [f"j.id = ? AND j.status IN ({FAILED}, {CANCELLED})"], list[object]([int(job)]), ""
+    else:
+        conditions, values, index = _dead(tx.db, which)
+    statement = REVIVABLE.format(conditions=" AND ".join(conditions), index=index)
+    return _arm_all(tx, tx.db.execute(statement, (*values, limit)).fetchall(), now)
+
+
+def _arm_all(tx: Transaction, rows: Sequence[tuple[int, int, int, int, int]], now: int) -> int:
+    lanes: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for _, record, *lane in rows:
+        lanes[lane[0], lane[1], lane[2]].append(record)
+    for (collection, space, priority), records in lanes.items():
+        arm(tx, records, Arms(collection=collection, space=space, priority=priority), now)
+    return len(rows)
+
+
+def _dead(db: sqlite3.Connection, which: JobFilter) -> tuple[list[str], list[object], str]:
+    conditions: list[str] = [f"j.status = {FAILED}"]
+    values: list[object] = []
+    if which.collection is not None:
+        conditions.append("j.collection = ?")
+        values.append(find(db, which.collection).id)
+    if which.reason is not None:
+        conditions.append("j.reason = ?")
+        values.append(which.reason)
+    return conditions, values, "INDEXED BY embedq_job_failed"
+
+
+def replay_quota(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:
+    """Try again what a provider's quota stopped, once it may have been renewed."""
+    conditions = f"j.status = {FAILED} AND j.reason = ? AND j.completed_at <= ?"
+    statement = REVIVABLE.format(conditions=conditions, index="INDEXED BY embedq_job_failed")
+    return _arm_all(tx, tx.db.execute(statement, (Reason.QUOTA, now - span(older_than), limit)).fetchall(), now)
+
+
+def purge(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:
+    """Delete some finished jobs, spare vectors and workers past retention."""
+    before = now - span(older_than)
+    rows = tx.db.execute(OLD_JOBS, (before, limit)).fetchall()
+    if rows:
+        tx.db.execute(REMOVE_JOBS, (ids([id_ for id_, _, _ in rows]),))
+    for (collection, status), count in Counter((collection, status) for _, collection, status in rows).items():
+        tx.tally(collection, **{COLUMN[status]: -count})
+    spare = tx.db.execute(OLD_SPARE, (before, limit)).rowcount
+    tx.db.execute(FORGET, (before,))
+    return len(rows) + spare

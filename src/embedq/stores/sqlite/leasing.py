@@ -1,0 +1,170 @@
+"""Giving out work: promote what is due, choose a lane, take a stretch of it as one lease."""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from embedq.model import Ask, ContentHash, JobId, Lease, Leased, RecordId, SpaceId
+from embedq.stores.sqlite.collections import names
+from embedq.stores.sqlite.keys import KEY, LANE, SOLO_LANES
+from embedq.stores.sqlite.moments import SET_BACK, span, when
+from embedq.stores.sqlite.transaction import Transaction, ids
+from embedq.stores.sqlite.workers import number_of
+
+MOST_PROMOTED = 1000
+LOWEST_TURN = 10  # one lease in ten starts at the lowest lane that has work
+SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
+
+# Waiting jobs whose moment has come, or whose wait begins in the future: the clock was set back.
+DUE = """
+SELECT job FROM (SELECT job FROM embedq_later WHERE due <= ?1 ORDER BY due LIMIT ?3)
+UNION SELECT job FROM (SELECT job FROM embedq_later WHERE since > ?2 LIMIT ?3)
+"""
+PROMOTE = f"""
+INSERT OR IGNORE INTO embedq_ready
+SELECT j.space, {KEY}, j.id FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value WHERE j.status = 0
+"""
+PROMOTED = "DELETE FROM embedq_later WHERE job IN (SELECT value FROM json_each(?))"
+NEXT_DUE = "SELECT min(due) FROM embedq_later"
+
+# The asked spaces that may be worked on: nothing while paused, none that is held.
+OPEN_SPACES = """
+SELECT s.id, (SELECT min(key) FROM embedq_ready WHERE space = s.id AND key < ?1) FROM embedq_space s
+WHERE s.id IN (SELECT value FROM json_each(?2)) AND NOT (s.held_until > ?3 AND s.held_since <= ?4)
+  AND (SELECT value FROM embedq_control WHERE name = 'paused') = 0
+"""
+LOWEST_LANE = "SELECT max(key) FROM embedq_ready WHERE space = ? AND key < ?"
+SOLO = "SELECT min(key) FROM embedq_ready WHERE space = ? AND key >= ?"
+
+# A stretch of the line with everything a worker needs. Text and hash come from the record, read together.
+TAKE = """
+SELECT r.key, r.job, j.collection, x.id, x.text, x.hash, v.embedding IS NOT NULL AND v.hash = x.hash,
+  j.forced, j.attempts, j.crashes
+FROM embedq_ready r CROSS JOIN embedq_job j ON j.id = r.job
+LEFT JOIN embedq_record x ON x.rid = j.record AND x.valid_to IS NULL
+LEFT JOIN embedq_vector v ON v.record = j.record AND v.space = j.space
+WHERE r.space = ? AND r.key >= ? AND r.key < ? ORDER BY r.key, r.job LIMIT ?
+"""
+
+# The stretch leaves the line. It is a prefix of its range, so one range says it all.
+REMOVE = "DELETE FROM embedq_ready WHERE space = ? AND key >= ? AND (key, job) <= (?, ?)"
+LEASE = """
+INSERT INTO embedq_lease (worker, space, since, renewed, until, jobs) VALUES (?, ?, ?, ?, ?, ?)
+"""
+
+Taken = tuple[int, int, int, str | None, str | None, bytes | None, int | None, int, int, int]
+
+
+class Turns:
+    """Counts leases, so that low lanes and crashed jobs get their turn."""
+
+    def __init__(self) -> None:
+        """Start at the first turn."""
+        self._leases = 0
+        self._asks_alone = 0
+
+    def lowest_first(self) -> bool:
+        """Count a lease; say whether it starts at the lowest lane."""
+        self._leases += 1
+        return self._leases % LOWEST_TURN == 0
+
+    def solo_first(self) -> bool:
+        """Count a lease that may take a crashed job; say whether it should."""
+        self._asks_alone += 1
+        return self._asks_alone % SOLO_TURN == 1
+
+
+def lease(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Leased:
+    """Lease a batch of one space, or say when to ask again."""
+    _promote(tx.db, now)
+    allowed = (SOLO_LANES, ids(ask.spaces), now, now + SET_BACK)
+    spaces = tx.db.execute(OPEN_SPACES, allowed).fetchall()
+    taken, space = _take(tx.db, spaces, ask, turns)
+    if not taken:
+        return Leased(again_after=_until_due(tx.db, now))
+    return Leased(leases=_grant(tx.db, taken, space, ask, now))
+
+
+def _promote(db: sqlite3.Connection, now: int) -> None:
+    """Move waiting jobs that are due into the line. Insert and delete name the same jobs."""
+    due = [job for (job,) in db.execute(DUE, (now, now + SET_BACK, MOST_PROMOTED))]
+    if due:
+        listed = ids(due)
+        db.execute(PROMOTE, (listed,))
+        db.execute(PROMOTED, (listed,))
+
+
+def _until_due(db: sqlite3.Connection, now: int) -> timedelta | None:
+    (due,) = db.execute(NEXT_DUE).fetchone()
+    return None if due is None else timedelta(milliseconds=max(0, due - now))
+
+
+def _take(
+    db: sqlite3.Connection, spaces: Sequence[tuple[int, int | None]], ask: Ask, turns: Turns
+) -> tuple[list[Taken], int]:
+    """Choose the space whose first job goes first, and take jobs of it."""
+    if not ask.prefetch:
+        alone = _take_alone(
+            db, [space for space, _ in spaces], turns, nothing_else=all(key is None for _, key in spaces)
+        )
+        if alone:
+            return alone
+    waiting = [(key, space) for space, key in spaces if key is not None]
+    if not waiting:
+        return [], 0
+    _, space = min(waiting)
+    if not turns.lowest_first():
+        return _stretch(db, space, 0, SOLO_LANES, ask.limit), space
+    (lowest,) = db.execute(LOWEST_LANE, (space, SOLO_LANES)).fetchone()
+    lane = lowest // LANE * LANE
+    taken = _stretch(db, space, lane, SOLO_LANES, ask.limit)
+    if lane and len(taken) < ask.limit:
+        taken += _stretch(db, space, 0, lane, ask.limit - len(taken))
+    return taken, space
+
+
+def _take_alone(
+    db: sqlite3.Connection, spaces: Sequence[int], turns: Turns, *, nothing_else: bool
+) -> tuple[list[Taken], int] | None:
+    """Take one job that took workers down, if there is any and it is its turn."""
+    for space in spaces:
+        (key,) = db.execute(SOLO, (space, SOLO_LANES)).fetchone()
+        if key is not None and (turns.solo_first() or nothing_else):
+            return _stretch(db, space, SOLO_LANES, 2 * SOLO_LANES, 1), space
+    return None
+
+
+def _stretch(db: sqlite3.Connection, space: int, low: int, high: int, limit: int) -> list[Taken]:
+    taken: list[Taken] = db.execute(TAKE, (space, low, high, limit)).fetchall()
+    if taken:
+        db.execute(REMOVE, (space, low, taken[-1][0], taken[-1][1]))
+    return taken
+
+
+def _grant(db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask, now: int) -> list[Lease]:
+    """Write the lease and hand it out job by job."""
+    until = now + span(ask.span)
+    worker = number_of(db, ask.worker, now)
+    row: tuple[Any, ...] = (worker, space, now, now, until, ids([job for _, job, *_ in taken]))
+    token = db.execute(LEASE, row).lastrowid or 0
+    known = names(db, list({collection for _, _, collection, *_ in taken}))
+    ends, space_id = when(until), SpaceId(space)
+    return [
+        Lease(
+            JobId(str(job)),
+            known[collection][0] or "",
+            RecordId(record or ""),
+            space_id,
+            text if known[collection][0] else None,
+            ContentHash(hash_ or b""),
+            current == 1,
+            forced == 1,
+            attempts,
+            crashes,
+            known[collection][1],
+            token,
+            ends,
+        )
+        for _, job, collection, record, text, hash_, current, forced, attempts, crashes in taken
+    ]

@@ -1,0 +1,208 @@
+"""What people see of the queue: jobs, counts, dead letters."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priority, Reason, RecordId, WorkerId
+from embedq.stores.sqlite.collections import find, read_retry
+from embedq.stores.sqlite.judging import read_fault
+from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, OPEN
+from embedq.stores.sqlite.moments import when, when_or_none
+from embedq.stores.sqlite.reading import number
+
+JOBS = """
+SELECT j.id, c.name, x.id, s.provider, s.model, coalesce(s.dimensions, 0), j.status, j.priority, j.attempts, c.retry,
+  j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at
+FROM embedq_job j {index} JOIN embedq_collection c ON c.id = j.collection JOIN embedq_space s ON s.id = j.space
+JOIN embedq_record x ON x.rid = j.record LEFT JOIN embedq_worker w ON w.id = j.worker
+WHERE c.name IS NOT NULL AND {conditions} ORDER BY {order} LIMIT ?
+"""
+
+# Jobs under a lease, with whose it is and until when.
+LEASED = """
+SELECT e.value, l.since, l.until, w.name FROM embedq_lease l CROSS JOIN json_each(l.jobs) e
+LEFT JOIN embedq_worker w ON w.id = l.worker
+"""
+TALLIES = """
+SELECT c.name, c.id, t.open, t.completed, t.failed, t.cancelled, t.records, t.missing
+FROM embedq_collection c JOIN embedq_tally t ON t.collection = c.id WHERE c.name IS NOT NULL ORDER BY c.name
+"""
+PROCESSING = """
+SELECT j.collection, count(*) FROM embedq_lease l CROSS JOIN json_each(l.jobs) e CROSS JOIN embedq_job j ON j.id = e.value
+WHERE j.status = 0 GROUP BY 1
+"""
+TRUNCATED = """
+SELECT x.collection, count(*) FROM embedq_vector v CROSS JOIN embedq_record x ON x.rid = v.record AND x.hash = v.hash
+WHERE v.truncated = 1 GROUP BY 1
+"""
+OLDEST = "SELECT min(queued_at) FROM embedq_job WHERE collection = ? AND status = 0"
+DEAD = """
+SELECT c.name, j.reason, j.error ->> '$.category', j.error ->> '$.code', count(*), max(j.completed_at),
+  j.error ->> '$.message'
+FROM embedq_job j INDEXED BY embedq_job_failed JOIN embedq_collection c ON c.id = j.collection
+WHERE j.status = 3 AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC
+"""
+
+STATUS = {
+    JobStatus.PENDING: ("j.status = 0", "INDEXED BY embedq_job_open"),
+    JobStatus.PROCESSING: ("j.status = 0", ""),
+    JobStatus.RETRYING: ("j.status = 0 AND j.attempts > 0", "INDEXED BY embedq_job_retrying"),
+    JobStatus.COMPLETED: ("j.status = 2", ""),
+    JobStatus.FAILED: ("j.status = 3", "INDEXED BY embedq_job_failed"),
+    JobStatus.CANCELLED: ("j.status = 4", "INDEXED BY embedq_job_cancelled"),
+}
+SHOWN = {
+    OPEN: JobStatus.PENDING,
+    COMPLETED: JobStatus.COMPLETED,
+    FAILED: JobStatus.FAILED,
+    CANCELLED: JobStatus.CANCELLED,
+}
+
+Holders = dict[int, tuple[int, int, str | None]]
+
+
+def job(db: sqlite3.Connection, wanted: JobId) -> Job | None:
+    """Read one job."""
+    if not wanted.isdecimal() or int(wanted) >= 1 << 63:
+        return None
+    rows = _select(db, ["j.id = ?"], [int(wanted)], "", 1)
+    return _job(rows[0], _holders(db)) if rows else None
+
+
+def jobs(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
+    """List jobs, newest first; pending ones as they wait, oldest first."""
+    holders = _holders(db)
+    conditions, values, index = _conditions(db, which, holders)
+    waiting = which.status is JobStatus.PENDING
+    if cursor is not None and waiting:
+        conditions.append("(j.collection, j.queued_at, j.id) > (?, ?, ?)")
+        values += _place(cursor)
+    elif cursor is not None:
+        conditions.append("j.id < ?")
+        values.append(number(cursor))
+    order = "j.collection, j.queued_at, j.id" if waiting else "j.id DESC"
+    rows = _select(db, conditions, values, index, limit, order)
+    return Page(
+        [_job(row, holders) for row in rows], _next_cursor(db, rows, waiting=waiting) if len(rows) == limit else None
+    )
+
+
+def _place(cursor: str) -> list[int]:
+    parts = [number(part) for part in cursor.split(".")]
+    return parts if len(parts) == len(("collection", "queued_at", "id")) else [number("no place in line")]
+
+
+def _next_cursor(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]], *, waiting: bool) -> str:
+    if not waiting:
+        return str(rows[-1][0])
+    place = db.execute("SELECT collection, queued_at, id FROM embedq_job WHERE id = ?", (rows[-1][0],)).fetchone()
+    return ".".join(map(str, place))
+
+
+def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> tuple[list[str], list[Any], str]:
+    conditions, values, index = ["1"], list[Any](), ""
+    if which.status is not None:
+        condition, index = STATUS[which.status]
+        conditions.append(condition)
+    if which.status is JobStatus.PROCESSING:
+        conditions.append("j.id IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(list(holders)))
+    if which.status in (JobStatus.PENDING, JobStatus.RETRYING):
+        conditions.append("j.id NOT IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(list(holders)))
+    if which.collection is not None:
+        conditions.append("j.collection = ?")
+        values.append(find(db, which.collection).id)
+    if which.reason is not None:
+        conditions.append("j.reason = ?")
+        values.append(which.reason)
+    return conditions, values, index
+
+
+def _select(  # noqa: PLR0913 the parts of one statement
+    db: sqlite3.Connection,
+    conditions: Sequence[str],
+    values: Sequence[Any],
+    index: str,
+    limit: int,
+    order: str = "j.id DESC",
+) -> list[tuple[Any, ...]]:
+    statement = JOBS.format(conditions=" AND ".join(conditions), index=index, order=order)
+    return db.execute(statement, (*values, limit)).fetchall()
+
+
+def _holders(db: sqlite3.Connection) -> Holders:
+    return {job: (since, until, worker) for job, since, until, worker in db.execute(LEASED)}
+
+
+def _job(row: tuple[Any, ...], holders: Holders) -> Job:
+    (id_, collection, record, provider, model, dimensions, status, priority, attempts, retry, crashes, created_at) = (
+        row[:12]
+    )
+    (started_at, completed_at, worker, reason, error, first_at, last_at) = row[12:]
+    since, until, holder = holders.get(id_, (None, None, None)) if status == OPEN else (None, None, None)
+    shown = JobStatus.PROCESSING if until else SHOWN[status]
+    if shown is JobStatus.PENDING and attempts:
+        shown = JobStatus.RETRYING
+    started = since or (started_at if status == COMPLETED or attempts else None)
+    return Job(
+        id=JobId(str(id_)),
+        collection=collection,
+        record_id=RecordId(record),
+        space=f"{provider}:{model}@{dimensions}" if dimensions else f"{provider}:{model}",
+        status=shown,
+        priority=Priority(priority),
+        attempts=attempts,
+        max_attempts=read_retry(retry).max_attempts,
+        crashes=crashes,
+        created_at=when(created_at),
+        started_at=when_or_none(started),
+        completed_at=when_or_none(completed_at),
+        lease_until=when_or_none(until),
+        worker_id=WorkerId(holder or worker) if holder or worker else None,
+        processing_time_ms=completed_at - started_at if status == COMPLETED and started_at else None,
+        reason=Reason(reason) if reason else None,
+        error=read_fault(error),
+        first_attempt_at=when_or_none(first_at),
+        last_attempt_at=when_or_none(last_at),
+    )
+
+
+def counts(db: sqlite3.Connection) -> dict[str, Counts]:
+    """Count per collection: sums that are kept, and a look at the few leases there are."""
+    processing: Counter[int] = Counter(dict(db.execute(PROCESSING).fetchall()))
+    truncated: Counter[int] = Counter(dict(db.execute(TRUNCATED).fetchall()))
+    return {
+        name: Counts(
+            pending=opened - processing[id_],
+            processing=processing[id_],
+            completed=completed,
+            failed=failed,
+            cancelled=cancelled,
+            records=records,
+            missing=missing,
+            truncated=truncated[id_],
+        )
+        for name, id_, opened, completed, failed, cancelled, records, missing in db.execute(TALLIES)
+    }
+
+
+def oldest_pending(db: sqlite3.Connection, now: int) -> dict[str, timedelta]:
+    """Say per collection how long its oldest open job waits."""
+    waits = {}
+    for name, id_, *_ in db.execute(TALLIES).fetchall():
+        (oldest,) = db.execute(OLDEST, (id_,)).fetchone()
+        if oldest is not None:
+            waits[name] = timedelta(milliseconds=max(0, now - oldest))
+    return waits
+
+
+def dead_stats(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Group dead letters by their causes."""
+    names = ("collection", "reason", "category", "code", "count", "newest_at", "example")
+    found = [dict(zip(names, row, strict=True)) for row in db.execute(DEAD)]
+    return [group | {"newest_at": when(group["newest_at"])} for group in found]

@@ -1,0 +1,32 @@
+"""Moments as this store keeps them: whole milliseconds since 1970, by the machine's clock."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SET_BACK = 1000  # a moment that lies this far ahead of now was written before the clock was set back
+
+
+def clock() -> int:
+    """Read the machine's clock, which is the database's here."""
+    return time.time_ns() // 1_000_000
+
+
+def stamp(moment: datetime | None, otherwise: int) -> int:
+    """Write a moment; without one, take the transaction's."""
+    return otherwise if moment is None else span(moment - EPOCH)
+
+
+def span(length: timedelta) -> int:
+    """Write a span."""
+    return round(length.total_seconds() * 1000)
+
+
+def when(stamped: int) -> datetime:
+    """Read a moment."""
+    return EPOCH + timedelta(milliseconds=stamped)
+
+
+def when_or_none(stamped: int | None) -> datetime | None:
+    """Read a moment that may be absent."""
+    return None if stamped is None else when(stamped)

@@ -1,0 +1,243 @@
+"""Writing records: compare with what is there, write what differs, arm what must be embedded."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from embedq.errors import Conflict, Invalid, NotFound, TooLarge
+from embedq.model import ContentHash, EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
+from embedq.policy.texts import Limits, check_attributes, check_text, compose, hash_of, written
+from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
+from embedq.stores.sqlite.collections import Found, find
+from embedq.stores.sqlite.keys import KEY, OPEN, PURGED
+from embedq.stores.sqlite.transaction import Transaction
+
+# What is there of the records that are put, with vector and job.
+LOOK_UP = """
+SELECT x.id, x.rid, x.hash, x.valid_to IS NULL, x.text, x.attributes, x.tenant,
+  CASE WHEN v.embedding IS NOT NULL THEN v.hash END, x.given_up_hash = x.hash, j.id, j.status, j.priority
+FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
+LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
+"""
+
+# New records; the hashes come as one blob, cut by position.
+INSERT = """
+INSERT INTO embedq_record (rid, collection, id, hash, text, attributes, tenant, created_at, updated_at)
+SELECT ?1 + e.key, ?2, e.value ->> 0, substr(?3, 1 + e.key * 32, 32), e.value ->> 1, e.value ->> 2, e.value ->> 3, ?4, ?4
+FROM json_each(?5) e
+"""
+
+# Their jobs, their places in line, and their missing vectors: all new, so nothing needs to be looked up.
+INSERT_JOBS = """
+INSERT INTO embedq_job (id, record, collection, space, priority, queued_at, hash, created_at)
+SELECT ?1 + rid - ?2, rid, collection, ?3, ?4, ?5, hash, ?5 FROM embedq_record WHERE rid BETWEEN ?2 AND ?6
+"""
+INSERT_READY = f"INSERT INTO embedq_ready SELECT j.space, {KEY}, j.id FROM embedq_job j WHERE j.id BETWEEN ? AND ?"
+INSERT_MISSING = "INSERT INTO embedq_missing SELECT ?, rid FROM embedq_record WHERE rid BETWEEN ? AND ?"
+
+# Records that were there, live or deleted.
+UPDATE = """
+UPDATE embedq_record SET hash = substr(?1, 1 + e.key * 32, 32), text = e.value ->> 1, attributes = e.value ->> 2,
+  tenant = e.value ->> 3, updated_at = ?2, valid_to = NULL
+FROM json_each(?3) e WHERE embedq_record.rid = e.value ->> 0
+"""
+
+# Numbers that were never given out: AUTOINCREMENT remembers the highest ever used.
+HIGHEST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A record as it is to be written."""
+
+    id: str
+    text: str
+    hash: ContentHash
+    attributes: str
+    tenant: str | None
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """A record as it stands."""
+
+    id: str
+    rid: int
+    hash: bytes
+    live: int
+    text: str
+    attributes: str
+    tenant: str | None
+    vector_hash: bytes | None  # of the text that its stored vector stands for
+    given_up: int | None
+    job: int | None
+    status: int | None
+    priority: int | None
+
+
+def put(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits, now: int) -> list[Receipt]:
+    """Write records and arm their jobs, all or none."""
+    collection = find(tx.db, name)
+    rows = _compose(collection, records, limits)
+    there = _look_up(tx, collection, [row.id for row in rows])
+    _check_tenants(rows, there)
+    receipts = _insert(tx, collection, [row for row in rows if row.id not in there], now)
+    receipts |= _update(tx, collection, [(row, there[row.id]) for row in rows if row.id in there], now)
+    return [receipts[row.id] for row in rows]
+
+
+def patch(tx: Transaction, name: str, record: RecordId, change: Patch, limits: Limits, now: int) -> Receipt:
+    """Merge a change into a live record."""
+    collection = find(tx.db, name)
+    there = _look_up(tx, collection, [record]).get(record)
+    if there is None or not there.live or (change.tenant is not None and change.tenant != there.tenant):
+        raise NotFound(f"no record {record!r} in collection {name!r}")
+    merged = json.loads(there.attributes) | dict(change.attributes or {})
+    attributes = {key: value for key, value in merged.items() if value is not None}
+    text = there.text if change.text is None and collection.text_from is None else change.text
+    made = NewRecord(id=record, text=text, attributes=attributes, priority=change.priority, tenant=there.tenant)
+    [row] = _compose(collection, [made], limits)
+    return _update(tx, collection, [(row, there)], now)[record]
+
+
+def _compose(collection: Found, records: Sequence[NewRecord], limits: Limits) -> list[_Row]:
+    """Make the texts; name every record that has none."""
+    rows, problems = [], {}
+    for position, record in enumerate(records):
+        attributes: Any = record.attributes or {}
+        try:
+            text = compose(collection.text_from, record.text, attributes)
+            if collection.text_from is not None or record.attributes is not None:
+                check_text(text, limits)
+                check_attributes(attributes, limits)
+        except (Invalid, TooLarge) as problem:
+            problems[position] = str(problem)
+            continue
+        priority = collection.priority if record.priority is None else record.priority
+        noted = written(attributes) if attributes else "{}"
+        rows.append(_Row(record.id, text, hash_of(text), noted, record.tenant, priority))
+    if problems:
+        raise Invalid(
+            f"{len(problems)} of {len(records)} records are refused, so none is stored: "
+            + "; ".join(f"[{position}] {what}" for position, what in list(problems.items())[:5]),
+            problems=problems,
+        )
+    return rows
+
+
+def _look_up(tx: Transaction, collection: Found, wanted: Sequence[str]) -> dict[str, _There]:
+    listed = json.dumps(wanted, ensure_ascii=False)
+    rows = tx.db.execute(LOOK_UP, (listed, collection.id, collection.space))
+    return {row[0]: _There(*row) for row in rows}
+
+
+def _check_tenants(rows: Sequence[_Row], there: dict[str, _There]) -> None:
+    known = ((row, there[row.id]) for row in rows if row.id in there)
+    foreign = [row.id for row, old in known if old.tenant != row.tenant and old.hash != PURGED]
+    if foreign:
+        raise Conflict(f"{len(foreign)} ids belong to another tenant, so nothing is stored: {foreign[:5]}")
+
+
+def _insert(tx: Transaction, collection: Found, rows: Sequence[_Row], now: int) -> dict[str, Receipt]:
+    """Write records that were never there, by a few set statements."""
+    if not rows:
+        return {}
+    (rid,) = tx.db.execute(HIGHEST, ("embedq_record",)).fetchone()
+    first, last = rid + 1, rid + len(rows)
+    values = json.dumps([(row.id, row.text, row.attributes, row.tenant) for row in rows], ensure_ascii=False)
+    hashes = b"".join(row.hash for row in rows)
+    tx.db.execute(INSERT, (first, collection.id, hashes, now, values))
+    tx.db.execute(INSERT_MISSING, (collection.id, first, last))
+    tx.tally(collection.id, records=len(rows), missing=len(rows))
+    tx.fresh.append((first, last))
+    jobs = _insert_jobs(tx, collection, rows, first, now)
+    return {row.id: _pending(row.id, jobs[position]) for position, row in enumerate(rows)}
+
+
+def _insert_jobs(tx: Transaction, collection: Found, rows: Sequence[_Row], first: int, now: int) -> Sequence[int]:
+    if len({row.priority for row in rows}) > 1:
+        return _insert_mixed(tx, collection, rows, first, now)
+    (job,) = tx.db.execute(HIGHEST, ("embedq_job",)).fetchone()
+    last = first + len(rows) - 1
+    tx.db.execute(INSERT_JOBS, (job + 1, first, collection.space, rows[0].priority, now, last))
+    tx.db.execute(INSERT_READY, (job + 1, job + len(rows)))
+    tx.tally(collection.id, open_=len(rows))
+    tx.wakes = True
+    return range(job + 1, job + 1 + len(rows))
+
+
+def _insert_mixed(tx: Transaction, collection: Found, rows: Sequence[_Row], first: int, now: int) -> Sequence[int]:
+    """Arm new records whose priorities differ, lane by lane."""
+    jobs = _arm_by_priority(tx, collection, [(row.priority, first + n) for n, row in enumerate(rows)], now)
+    return [jobs[first + position] for position in range(len(rows))]
+
+
+def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[_Row, _There]], now: int) -> dict[str, Receipt]:
+    """Write records that were there; arm those that RULES 3 says."""
+    changed = [(row, old) for row, old in pairs if _differs(row, old)]
+    if changed:
+        values = json.dumps(
+            [(old.rid, row.text, row.attributes, row.tenant) for row, old in changed], ensure_ascii=False
+        )
+        tx.db.execute(UPDATE, (b"".join(row.hash for row, _ in changed), now, values))
+        tx.tally(collection.id, records=sum(not old.live for _, old in changed))
+    for row, old in changed:
+        if not old.live or row.hash != old.hash:
+            tx.remember_words(old.rid, old.text if old.live else None)
+    armed = [(row, old) for row, old in pairs if _must_arm(row, old)]
+    jobs = _arm_by_priority(tx, collection, [(row.priority, old.rid) for row, old in armed], now)
+    moved = [old.rid for row, old in pairs if not old.live or row.hash != old.hash]
+    if moved:
+        note_missing(tx, moved, collection.id, collection.space)
+    _raise(tx, [(row, old) for row, old in pairs if old.rid not in jobs])
+    return {row.id: _receipt(row, old, jobs.get(old.rid)) for row, old in pairs}
+
+
+def _differs(row: _Row, old: _There) -> bool:
+    return not old.live or (row.hash, row.attributes) != (old.hash, old.attributes)
+
+
+def _must_arm(row: _Row, old: _There) -> bool:
+    """RULES 3: unless the record was live with this text, or its vector is there and no job is on the way."""
+    if old.live and row.hash == old.hash:
+        return False
+    has_vector = row.hash == old.vector_hash
+    return not (has_vector and old.status != OPEN)
+
+
+def _arm_by_priority(tx: Transaction, collection: Found, wanted: Sequence[tuple[int, int]], now: int) -> dict[int, int]:
+    lanes: dict[int, list[int]] = defaultdict(list)
+    for priority, rid in wanted:
+        lanes[priority].append(rid)
+    jobs: dict[int, int] = {}
+    for priority, rids in lanes.items():
+        how = Arms(collection=collection.id, space=collection.space, priority=priority)
+        jobs |= arm(tx, rids, how, now)
+    return jobs
+
+
+def _raise(tx: Transaction, pairs: Sequence[tuple[_Row, _There]]) -> None:
+    """A repeated put keeps the higher priority."""
+    for row, old in pairs:
+        if old.status == OPEN and old.job is not None and row.priority > (old.priority or 0):
+            raise_priority(tx, [old.job], row.priority)
+
+
+def _pending(record: str, job: int) -> Receipt:
+    return Receipt(id=RecordId(record), embedding_status=EmbeddingStatus.PENDING, job_id=JobId(str(job)))
+
+
+def _receipt(row: _Row, old: _There, armed: int | None) -> Receipt:
+    job = armed or old.job
+    same = old.live and row.hash == old.hash
+    if row.hash == old.vector_hash:
+        status = EmbeddingStatus.EMBEDDED
+    elif same and old.given_up and armed is None:
+        status = EmbeddingStatus.FAILED
+    else:
+        status = EmbeddingStatus.PENDING
+    return Receipt(id=RecordId(row.id), embedding_status=status, job_id=JobId(str(job)) if job else None)

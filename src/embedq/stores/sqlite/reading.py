@@ -1,0 +1,145 @@
+"""Reading records, and vectors that were paid for already."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from embedq.errors import Invalid
+from embedq.model import (
+    ContentHash,
+    EmbeddingStatus,
+    Freshness,
+    JobId,
+    Page,
+    Reason,
+    Record,
+    RecordId,
+    SpaceId,
+    Vector,
+)
+from embedq.stores.sqlite.collections import Found, find
+from embedq.stores.sqlite.moments import when
+
+COLUMNS = """
+x.rid, x.id, x.text, x.attributes, x.tenant, x.hash, x.created_at, x.updated_at,
+CASE WHEN x.given_up_hash = x.hash THEN x.given_up_reason END,
+v.embedding IS NOT NULL AND v.hash = x.hash, v.truncated, j.id
+"""
+JOINED = """
+LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?1 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?1
+"""
+
+# Some records by id.
+GET = f"""
+SELECT {COLUMNS}, CASE WHEN ?4 THEN v.embedding END FROM json_each(?3) e
+CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value {JOINED} WHERE x.valid_to IS NULL
+"""
+
+# Records in the order of their ids.
+LIST = f"""
+SELECT {COLUMNS}, NULL FROM embedq_record x {JOINED}
+WHERE x.collection = ?2 AND x.id > ?3 AND x.valid_to IS NULL ORDER BY x.id LIMIT ?4
+"""
+LIST_EMBEDDED = LIST.replace("ORDER BY", "AND v.embedding IS NOT NULL AND v.hash = x.hash ORDER BY")
+
+# Records without a current vector, in the order they were first put.
+LIST_PENDING = f"""
+SELECT {COLUMNS}, NULL FROM embedq_missing m CROSS JOIN embedq_record x ON x.rid = m.record {JOINED}
+WHERE m.collection = ?2 AND m.record > ?3 AND x.given_up_hash IS NOT x.hash ORDER BY m.record LIMIT ?4
+"""
+LIST_FAILED = f"""
+SELECT {COLUMNS}, NULL FROM embedq_record x INDEXED BY embedq_record_given_up {JOINED}
+WHERE x.collection = ?2 AND x.rid > ?3 AND x.given_up_hash IS NOT NULL AND x.given_up_hash = x.hash
+  AND x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) ORDER BY x.rid LIMIT ?4
+"""
+
+# Vectors by the text they stand for. The first eight bytes of the hash find them, the whole hash decides.
+KNOWN = """
+SELECT e.value, v.embedding FROM json_each(?1) e CROSS JOIN embedq_vector v
+  ON substr(v.hash, 1, 8) = substr(?2, 1 + e.value * 32, 8)
+WHERE v.embedding IS NOT NULL AND v.space = ?3 AND v.hash = substr(?2, 1 + e.value * 32, 32)
+UNION ALL
+SELECT e.value, s.embedding FROM json_each(?1) e CROSS JOIN embedq_spare s
+  ON s.space = ?3 AND s.hash = substr(?2, 1 + e.value * 32, 32)
+"""
+TALLY = "SELECT open, records, missing FROM embedq_tally WHERE collection = ?"
+OLDEST = "SELECT min(queued_at) FROM embedq_job WHERE collection = ? AND status = 0"
+
+
+def get(db: sqlite3.Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool) -> list[Record]:
+    """Read live records, in the order asked for."""
+    collection = find(db, name)
+    listed = json.dumps(list(records), ensure_ascii=False)
+    rows = db.execute(GET, (collection.space, collection.id, listed, with_vectors))
+    return [_record(collection, row) for row in rows]
+
+
+def page(db: sqlite3.Connection, name: str, status: str | None, limit: int, cursor: str | None) -> Page[Record]:
+    """List live records."""
+    collection = find(db, name)
+    by_id = status in (None, EmbeddingStatus.EMBEDDED)
+    statement = {
+        None: LIST,
+        EmbeddingStatus.EMBEDDED: LIST_EMBEDDED,
+        EmbeddingStatus.PENDING: LIST_PENDING,
+        EmbeddingStatus.FAILED: LIST_FAILED,
+    }[status if status is None else EmbeddingStatus(status)]
+    after = (cursor or "") if by_id else number(cursor)
+    rows = db.execute(statement, (collection.space, collection.id, after, limit)).fetchall()
+    following = str(rows[-1][1] if by_id else rows[-1][0]) if len(rows) == limit else None
+    return Page([_record(collection, row) for row in rows], following)
+
+
+def known(db: sqlite3.Connection, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+    """Look up vectors that were paid for already."""
+    places = json.dumps(list(range(len(hashes))))
+    rows = db.execute(KNOWN, (places, b"".join(hashes), space))
+    return {hashes[place]: np.frombuffer(blob, dtype="<f4") for place, blob in rows}
+
+
+def freshness(db: sqlite3.Connection, name: str, now: int) -> Freshness:
+    """Say how far vectors are behind."""
+    collection = find(db, name)
+    opened, records, missing = db.execute(TALLY, (collection.id,)).fetchone()
+    (oldest,) = db.execute(OLDEST, (collection.id,)).fetchone()
+    return Freshness(
+        coverage=1.0 if not records else (records - missing) / records,
+        pending=opened,
+        oldest_pending=None if oldest is None else timedelta(milliseconds=max(0, now - oldest)),
+    )
+
+
+def number(cursor: str | None) -> int:
+    """Read a cursor that is a number."""
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal():
+        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
+    return int(cursor)
+
+
+def _record(collection: Found, row: tuple[Any, ...]) -> Record:
+    _, id_, text, attributes, tenant, hash_, created_at, updated_at, reason, current, truncated, job, embedding = row
+    if current:
+        status = EmbeddingStatus.EMBEDDED
+    else:
+        status = EmbeddingStatus.PENDING if reason is None else EmbeddingStatus.FAILED
+    return Record(
+        id=RecordId(id_),
+        collection=collection.name,
+        text=text,
+        attributes=json.loads(attributes),
+        tenant=tenant,
+        hash=ContentHash(hash_),
+        embedding_status=status,
+        reason=Reason(reason) if reason and not current else None,
+        truncated=bool(current and truncated),
+        job_id=JobId(str(job)) if job else None,
+        created_at=when(created_at),
+        updated_at=when(updated_at),
+        vector=None if embedding is None else np.frombuffer(embedding, dtype="<f4"),
+    )

@@ -1,0 +1,116 @@
+"""Taking jobs back: from leases that ran out, from dead workers, by a person's hand."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from embedq.model import ErrorCategory, Fault, JobId, JobStatus, Lease, Reason, RecordId, Rescued, WorkerId
+from embedq.stores.sqlite.arming import queue, unqueue
+from embedq.stores.sqlite.judging import GIVE_UP, write_fault
+from embedq.stores.sqlite.keys import MOST_CRASHES
+from embedq.stores.sqlite.moments import SET_BACK, span
+from embedq.stores.sqlite.transaction import Transaction, ids
+
+# Leases that ran out, that were renewed in the future (the clock was set back), that were not renewed for a span, or
+# whose worker is dead.
+EXPIRED = """
+SELECT l.token, l.worker, l.since, l.jobs, w.name FROM embedq_lease l LEFT JOIN embedq_worker w ON w.id = l.worker
+WHERE l.until <= ?1 OR l.renewed > ?2 OR l.renewed <= ?3 OR w.name IN (SELECT value FROM json_each(?4))
+ORDER BY l.token
+"""
+END_LEASE = "DELETE FROM embedq_lease WHERE token = ?"
+
+# A crash counts, unless the job was armed since: it says nothing of the new text.
+CRASH = """
+UPDATE embedq_job SET token = ?1, crashes = crashes + (arm < ?1), started_at = ?2, worker = ?3
+WHERE id IN (SELECT value FROM json_each(?4)) AND status = 0
+"""
+TAKEN_BACK = """
+SELECT j.id, j.record, j.collection, c.name, x.id, x.hash, j.crashes
+FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
+JOIN embedq_collection c ON c.id = j.collection JOIN embedq_record x ON x.rid = j.record WHERE j.status = 0
+"""
+BURY = "UPDATE embedq_job SET status = 3, completed_at = ?, last_at = ?, reason = ?, error = ?, hash = ? WHERE id = ?"
+
+# Extend leases that are still there, expired or not.
+RENEW = """
+UPDATE embedq_lease SET until = ?1, renewed = ?2 WHERE token IN (SELECT value FROM json_each(?3)) RETURNING token, jobs
+"""
+
+# Leases that hold some of these jobs.
+HOLDING = """
+SELECT l.token, l.jobs FROM embedq_lease l WHERE EXISTS (
+  SELECT 1 FROM json_each(l.jobs) e WHERE e.value IN (SELECT value FROM json_each(?)))
+"""
+CLOSE_CANCELLED = """
+UPDATE embedq_job SET status = 4, completed_at = ?1, reason = ?2,
+  hash = (SELECT hash FROM embedq_record WHERE rid = record) WHERE id IN (SELECT value FROM json_each(?3))
+"""
+
+Back = tuple[int, int, int, str, str, bytes, int]
+
+
+def rescue(tx: Transaction, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: int) -> list[Rescued]:
+    """Take back what nobody works on any more. Writers are serialised, so nobody settles meanwhile."""
+    idle_since = -1 if unrenewed_for is None else now - span(unrenewed_for)
+    leases = tx.db.execute(EXPIRED, (now, now + SET_BACK, idle_since, json.dumps(list(dead)))).fetchall()
+    rescued: list[Rescued] = []
+    for token, worker, since, jobs, name in leases:
+        tx.db.execute(CRASH, (token, since, worker, jobs))
+        tx.db.execute(END_LEASE, (token,))
+        back: list[Back] = tx.db.execute(TAKEN_BACK, (jobs,)).fetchall()
+        rescued += [_taken_back(tx, row, name, now) for row in back]
+        queue(tx, [row[0] for row in back if row[6] < MOST_CRASHES])
+    return rescued
+
+
+def _taken_back(tx: Transaction, row: Back, worker: str | None, now: int) -> Rescued:
+    job, record, collection, name, record_id, hash_, crashes = row
+    lost = crashes >= MOST_CRASHES
+    if lost:
+        fault = Fault(ErrorCategory.PERMANENT, "crash_loop", f"its worker died {crashes} times while holding this job")
+        tx.db.execute(BURY, (now, now, Reason.CRASH_LOOP, write_fault(fault), hash_, job))
+        tx.db.execute(GIVE_UP, (hash_, Reason.CRASH_LOOP, record))
+        tx.tally(collection, open_=-1, failed=1)
+    return Rescued(
+        job_id=JobId(str(job)),
+        collection=name or "",
+        record_id=RecordId(record_id),
+        worker_id=WorkerId(worker) if worker else None,
+        crashes=crashes,
+        status=JobStatus.FAILED if lost else JobStatus.PENDING,
+    )
+
+
+def renew(tx: Transaction, leases: Sequence[Lease], length: timedelta, now: int) -> set[JobId]:
+    """Extend leases; answer with the jobs that are still under them."""
+    tokens = ids(sorted({lease.token for lease in leases}))
+    rows = tx.db.execute(RENEW, (now + span(length), now, tokens)).fetchall()
+    held = {token: set(json.loads(jobs)) for token, jobs in rows}
+    return {lease.job_id for lease in leases if int(lease.job_id) in held.get(lease.token, ())}
+
+
+def cancel(tx: Transaction, jobs: Sequence[tuple[int, int]], reason: Reason, now: int) -> None:
+    """Cancel open jobs, given with their collections, wherever they are. A lease no longer names them."""
+    numbers = [job for job, _ in jobs]
+    waiting = set(unqueue(tx, numbers))
+    _take_from_leases(tx, [job for job in numbers if job not in waiting])
+    tx.db.execute(CLOSE_CANCELLED, (now, reason, ids(numbers)))
+    for collection, count in Counter(collection for _, collection in jobs).items():
+        tx.tally(collection, open_=-count, cancelled=count)
+
+
+def _take_from_leases(tx: Transaction, jobs: Sequence[int]) -> None:
+    """Take jobs out of the leases that hold them, and note whose they were: a late Done must show that token."""
+    gone = set(jobs)
+    if not gone:
+        return
+    for token, listed in tx.db.execute(HOLDING, (ids(jobs),)).fetchall():
+        held = json.loads(listed)
+        tx.db.execute(
+            "UPDATE embedq_lease SET jobs = ? WHERE token = ?", (ids([j for j in held if j not in gone]), token)
+        )
+        tx.db.execute("DELETE FROM embedq_lease WHERE token = ? AND jobs = '[]'", (token,))
+        taken = ids([job for job in held if job in gone])
+        tx.db.execute("UPDATE embedq_job SET token = ? WHERE id IN (SELECT value FROM json_each(?))", (token, taken))

@@ -1,0 +1,65 @@
+"""Installing and upgrading the schema."""
+
+import secrets
+import sqlite3
+from importlib import resources
+from pathlib import Path
+
+from embedq.errors import StoreUnusable
+from embedq.stores.sqlite.connection import speaking
+
+
+def migrations() -> list[tuple[int, str]]:
+    """List the schema's versions, oldest first."""
+    folder = resources.files(__package__).joinpath("schema")
+    scripts = sorted((item.name, item.read_text()) for item in folder.iterdir() if item.name.endswith(".sql"))
+    return [(int(name[:3]), script) for name, script in scripts]
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to this version's schema; safe to repeat and to race."""
+    known = migrations()
+    with speaking(path):
+        if _installed(db, path, newest=known[-1][0]) == known[-1][0]:
+            return
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            installed = _installed(db, path, newest=known[-1][0])  # another process may have been faster
+            for version, script in known:
+                if version > installed:
+                    _install(db, version, script)
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+
+
+def statements(script: str) -> list[str]:
+    """Cut a script into statements, so that they run inside one transaction."""
+    found, part = [], ""
+    for line in script.splitlines(keepends=True):
+        part += line
+        if sqlite3.complete_statement(part):
+            found.append(part)
+            part = ""
+    return found
+
+
+def _install(db: sqlite3.Connection, version: int, script: str) -> None:
+    for statement in statements(script):
+        db.execute(statement)
+    db.execute("UPDATE embedq_control SET value = ? WHERE name = 'schema'", (version,))
+    db.execute("INSERT OR IGNORE INTO embedq_control VALUES ('identity', ?)", (secrets.randbits(62),))
+
+
+def _installed(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
+    """Read the schema's version from our own table: the file's user_version may be the application's."""
+    (ours,) = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'embedq_control'").fetchone()
+    if not ours:
+        return 0
+    (version,) = db.execute("SELECT value FROM embedq_control WHERE name = 'schema'").fetchone()
+    if version > newest:
+        raise StoreUnusable(
+            f"{path} has schema version {version}, this embedq knows {newest}: upgrade embedq, or open another file"
+        )
+    return int(version)

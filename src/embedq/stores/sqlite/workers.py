@@ -1,0 +1,95 @@
+"""The registry of workers."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.model import Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.stores.sqlite.moments import span, when
+from embedq.stores.sqlite.transaction import Transaction
+
+MISSED = 3  # heartbeats after which a worker counts as lost
+DAY = 86_400_000
+
+NUMBER = "SELECT id FROM embedq_worker WHERE name = ?"
+REGISTER = """
+INSERT INTO embedq_worker (name, host, boot, pid, born, version, embedder, started_at, seen_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+ON CONFLICT (name) DO UPDATE SET host = ?2, boot = ?3, pid = ?4, born = ?5, version = ?6, embedder = ?7,
+  started_at = ?8, seen_at = ?8, gone = 0
+"""
+BEAT = "UPDATE embedq_worker SET seen_at = ?, report = ?, gone = 0 WHERE name = ?"
+LEAVE = "UPDATE embedq_worker SET gone = 1 WHERE name = ?"
+
+# Workers that are entered and were seen of late, and those that still hold a lease.
+LIST = """
+SELECT name, host, boot, pid, born, version, embedder, started_at, seen_at, report FROM embedq_worker
+WHERE (gone = 0 AND seen_at > ?) OR id IN (SELECT worker FROM embedq_lease) ORDER BY id
+"""
+
+# Workers that were not seen for long and hold nothing. Their jobs stay, without a name for who did them.
+FORGET = "DELETE FROM embedq_worker WHERE seen_at < ? AND id NOT IN (SELECT worker FROM embedq_lease)"
+
+
+def number_of(db: sqlite3.Connection, worker: WorkerId, now: int) -> int:
+    """Find a worker's number; one that never registered gets one."""
+    row = db.execute(NUMBER, (worker,)).fetchone()
+    if row is None:
+        db.execute(REGISTER, (worker, "", "", 0, "", "", "", now))
+        row = db.execute(NUMBER, (worker,)).fetchone()
+    return int(row[0])
+
+
+def register(tx: Transaction, worker: WorkerInfo, now: int) -> None:
+    """Enter a worker."""
+    process = worker.process
+    row = (worker.id, process.host, process.boot, process.pid, process.born, worker.version, worker.embedder, now)
+    tx.db.execute(REGISTER, row)
+
+
+def beat(tx: Transaction, worker: WorkerId, report: HealthReport, now: int) -> bool:
+    """Note that a worker lives, and how it fares."""
+    return tx.db.execute(BEAT, (now, _write(report), worker)).rowcount == 1
+
+
+def leave(tx: Transaction, worker: WorkerId) -> None:
+    """Take a worker out; what it did stays under its name."""
+    tx.db.execute(LEAVE, (worker,))
+
+
+def listing(db: sqlite3.Connection, heartbeat: timedelta, now: int) -> list[Worker]:
+    """List the workers."""
+    return [_worker(row, span(heartbeat), now) for row in db.execute(LIST, (now - DAY,))]
+
+
+def _worker(row: tuple[Any, ...], heartbeat: int, now: int) -> Worker:
+    name, host, boot, pid, born, version, embedder, started_at, seen_at, report = row
+    missed = max(0, (now - seen_at) // heartbeat)
+    process = Process(host=host, boot=boot, pid=pid, born=born)
+    return Worker(
+        info=WorkerInfo(id=WorkerId(name), process=process, version=version, embedder=embedder),
+        started_at=when(started_at),
+        seen_at=when(seen_at),
+        missed_heartbeats=missed,
+        alive=missed < MISSED,
+        report=_read(report),
+    )
+
+
+def _write(report: HealthReport) -> str:
+    noted = {name: getattr(report, name) for name in HealthReport.__dataclass_fields__}
+    noted["last_success_at"] = report.last_success_at and report.last_success_at.isoformat()
+    noted["error_patterns"] = dict(report.error_patterns)
+    noted["halted"] = list(report.halted)
+    return json.dumps(noted)
+
+
+def _read(noted: str) -> HealthReport:
+    found: Mapping[str, Any] = json.loads(noted)
+    if not found:
+        return HealthReport()
+    success = found["last_success_at"]
+    changes = {"health": Health(found["health"]), "last_success_at": success and datetime.fromisoformat(success)}
+    return HealthReport(**{**found, **changes})

@@ -1,0 +1,163 @@
+"""The one thread of this process that writes. Callers share its commits."""
+
+import asyncio
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from embedq.errors import StoreError, StoreUnusable
+from embedq.stores.sqlite.checkpoint import Checkpointer
+from embedq.stores.sqlite.connection import connect, file_identity, is_grave, translated
+from embedq.stores.sqlite.gate import Gate
+from embedq.stores.sqlite.moments import clock
+from embedq.stores.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+Work = Callable[[Transaction], T]
+MOST_PER_COMMIT = 256
+IDLE = 1.0  # seconds without work after which the log file is cut short
+
+
+@dataclass(slots=True)
+class _Call:
+    """A caller's work and where its answer goes."""
+
+    work: Work[Any]
+    bulk: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    answer: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Runs callers' work in groups: one transaction, one durable commit, an answer each."""
+
+    def __init__(self, path: Path, *, committed: Callable[[Transaction], None]) -> None:
+        """Start the thread; `committed` is told of each transaction on it."""
+        self._path = path
+        self._identity = file_identity(path)
+        self._db = connect(path)
+        self._gate = Gate(path)
+        self._checkpointer = Checkpointer(self._db)
+        self._committed = committed
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="embedq-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Work[T], *, bulk: bool = False) -> T:
+        """Do this work in a write transaction; return when it is durable. Safe to call from any event loop."""
+        if self._closed:
+            raise StoreError("the store is closed")
+        loop = asyncio.get_running_loop()
+        call = _Call(work, bulk, loop, loop.create_future())
+        self._calls.put(call)
+        answer: T = await asyncio.shield(call.future)  # a caller that gives up must not undo what others share
+        return answer
+
+    def close(self) -> None:
+        """Finish what was handed in, then stop."""
+        if not self._closed:
+            self._closed = True
+            self._calls.put(None)
+            self._thread.join()
+
+    def _serve(self) -> None:
+        open_ = True
+        while open_:
+            group, open_ = self._next_group()
+            if group:
+                self._serve_group(group)
+        self._checkpointer.truncate()
+        self._db.close()
+        self._gate.close()
+
+    def _next_group(self) -> tuple[list[_Call], bool]:
+        """Wait for a call and take all that wait beside it, single puts first."""
+        try:
+            first = self._calls.get(timeout=IDLE if self._checkpointer.has_work else None)
+        except Empty:
+            self._checkpointer.truncate()
+            return [], True
+        calls, open_ = [first], True
+        while len(calls) < MOST_PER_COMMIT:
+            try:
+                calls.append(self._calls.get_nowait())
+            except Empty:
+                break
+        group = [call for call in calls if call is not None]
+        open_ = len(group) == len(calls)
+        return sorted(group, key=lambda call: call.bulk), open_
+
+    def _serve_group(self, group: Sequence[_Call]) -> None:
+        self._gate.enter(bulk=all(call.bulk for call in group))
+        try:
+            self._commit(group)
+            _deliver(group)
+            self._checkpointer.after_commit()
+        finally:
+            self._gate.leave()
+
+    def _commit(self, group: Sequence[_Call]) -> None:
+        """Do the group's work in one transaction. A failing call undoes its own part, a failing commit all of it."""
+        try:
+            if file_identity(self._path) != self._identity:
+                raise StoreUnusable(f"{self._path} was replaced by another file: nothing more is written; restart")
+            self._db.execute("BEGIN IMMEDIATE")
+            transaction = Transaction(self._db, clock())
+            for call in group:
+                _perform(transaction, call)
+            transaction.flush_words()
+            self._db.execute("COMMIT")
+        except (sqlite3.Error, StoreError) as error:
+            self._undo()
+            known = translated(error, self._path) if isinstance(error, sqlite3.Error) else error
+            for call in group:
+                call.error = call.error or known
+        else:
+            self._committed(transaction)
+
+    def _undo(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+
+def _perform(transaction: Transaction, call: _Call) -> None:
+    """Do one caller's work; what it raises is its own, unless the database itself gave up."""
+    fresh = len(transaction.fresh)
+    try:
+        with transaction.savepoint("caller"):
+            call.answer = call.work(transaction)
+    except Exception as error:
+        if isinstance(error, sqlite3.Error) and (is_grave(error) or not transaction.db.in_transaction):
+            raise
+        del transaction.fresh[fresh:]
+        call.error = error
+
+
+def _deliver(group: Sequence[_Call]) -> None:
+    """Wake each event loop once for all of its callers."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Call]] = defaultdict(list)
+    for call in group:
+        by_loop[call.loop].append(call)
+    for loop, calls in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_answer, calls)
+        except RuntimeError:  # the caller's loop has ended: nobody waits
+            continue
+
+
+def _answer(calls: Sequence[_Call]) -> None:
+    for call in calls:
+        if call.future.done():
+            continue
+        if call.error is None:
+            call.future.set_result(call.answer)
+        else:
+            call.future.set_exception(call.error)
