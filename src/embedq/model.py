@@ -240,9 +240,8 @@ class Fault:
     stack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The attempt brought a vector, or found that none was needed."""
+class Done(NamedTuple):
+    """The attempt brought a vector, or found that none was needed. A tuple, as the lease is."""
 
     lease: Lease
     vector: Vector | None = None  # None: the stored vector is current

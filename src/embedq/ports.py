@@ -348,4 +348,3 @@ class Liveness(Protocol):
     def is_dead(self, process: Process) -> bool:
         """True only if it ran on this host and surely runs no more."""
         ...
-

@@ -131,7 +131,7 @@ class SqliteCorpus:
         found, allowed = await self._file.read(lambda db: searching.allowed(db, collection, query))
         if allowed is not None and not len(allowed):
             return []
-        near = await asyncio.to_thread(self._file.follower.search, found.id, found.space, vector, query.k, allowed)
+        near = await self._file.nearest((found.id, found.space), vector, query.k, allowed)
         return await self._file.read(lambda db: searching.shown(db, found.space, near))
 
     async def search_words(self, collection: str, words: str, query: Query) -> Sequence[Hit]:

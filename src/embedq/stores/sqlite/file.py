@@ -3,12 +3,15 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from embedq.errors import StoreUnusable
-from embedq.stores.sqlite.connection import connect
+from embedq.model import Vector
+from embedq.stores.sqlite.connection import connect, speaking
 from embedq.stores.sqlite.follower import Follower
+from embedq.stores.sqlite.index_slots import Rids
 from embedq.stores.sqlite.moments import clock
 from embedq.stores.sqlite.readers import Readers
 from embedq.stores.sqlite.schema import migrate
@@ -18,6 +21,8 @@ from embedq.stores.sqlite.writer import Work, Writer
 from embedq.telemetry import Event, Telemetry
 
 T = TypeVar("T")
+UNSAVED = 0.1  # the share of an index that may change before it is saved again
+SEARCHES = 4  # at a time
 
 
 class File:
@@ -30,6 +35,9 @@ class File:
         install(path)
         self.wake = Wake()
         self.follower = Follower(lambda: connect(path, read_only=True), Path(f"{path}.index"), telemetry)
+        self._searches = ThreadPoolExecutor(SEARCHES, thread_name_prefix="embedq-search")
+        self._saved: Future[None] = Future()
+        self._saved.set_result(None)
         self._writer = Writer(path, committed=self._committed)
         self._readers = Readers(path)
         self._watcher = Watcher(path, self._changed)
@@ -41,6 +49,21 @@ class File:
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Read in one snapshot, beside the writer."""
         return await self._readers.run(read)
+
+    async def nearest(
+        self, index: tuple[int, int], vector: Vector, k: int, allowed: Rids | None
+    ) -> list[tuple[int, float]]:
+        """Search the index of a collection and space; it is saved beside the answer when it has grown enough."""
+
+        def search() -> list[tuple[int, float]]:
+            with speaking(self.path):
+                return self.follower.search(*index, vector, k, allowed)
+
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._searches, search)
+        if self._saved.done():
+            self._saved = self._searches.submit(self.follower.save_all, least=UNSAVED)
+        return found
 
     def write_on(self, connection: object, work: Work[T]) -> T:
         """Do this work on the caller's own connection, in the caller's transaction and thread."""
@@ -60,6 +83,7 @@ class File:
         self._watcher.close()
         self._writer.close()
         self._readers.close()
+        self._searches.shutdown(wait=True)
         self.follower.close()
 
     def _committed(self, transaction: Transaction) -> None:

@@ -22,6 +22,7 @@ from embedq.model import (
 )
 from embedq.stores.sqlite import budgets, leasing, reading, rescuing, settling, workers
 from embedq.stores.sqlite.file import File
+from embedq.stores.sqlite.grants import Grants
 from embedq.stores.sqlite.moments import clock, stamp
 from embedq.stores.sqlite.transaction import Transaction
 
@@ -39,6 +40,7 @@ class SqliteQueue:
         """Speak through an opened file."""
         self._file = file
         self._turns = leasing.Turns()
+        self._grants = Grants()
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
         """See `ports.Leasing`."""
@@ -53,10 +55,10 @@ class SqliteQueue:
 
         def work(tx: Transaction) -> Settled:
             moment = stamp(now, tx.now)
-            jobs = settling.settle(tx, outcomes, moment)
+            jobs = settling.settle(tx, outcomes, self._grants, moment) if outcomes else frozenset()
             if then is None:
                 return Settled(jobs=jobs)
-            return Settled(jobs=jobs, next=leasing.lease(tx, then, self._turns, moment))
+            return Settled(jobs=jobs, next=leasing.lease(tx, then, self._turns, self._grants, moment))
 
         settled = await self._file.write(work, bulk=True)
         if then is not None and not settled.next.leases:

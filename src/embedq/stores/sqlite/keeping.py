@@ -90,7 +90,7 @@ def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[
     return mended, rows[-1][1] if len(rows) == limit else None
 
 
-def enqueue(  # noqa: PLR0913 one job's whole wish
+def enqueue(
     tx: Transaction, name: str, listed: str, wanted: Sequence[RecordId], *, force: bool, priority: int | None, now: int
 ) -> list[Receipt]:
     """Arm jobs by hand: forced, or where the current text has neither vector nor job."""

@@ -3,10 +3,10 @@
 import sqlite3
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
-from embedq.model import Ask, ContentHash, JobId, Lease, Leased, RecordId, SpaceId
+from embedq.model import Ask, Lease, Leased
 from embedq.stores.sqlite.collections import names
+from embedq.stores.sqlite.grants import Grant, Grants, sums
 from embedq.stores.sqlite.keys import KEY, LANE, SOLO_LANES
 from embedq.stores.sqlite.moments import SET_BACK, span, when
 from embedq.stores.sqlite.transaction import Transaction, ids
@@ -26,7 +26,13 @@ INSERT OR IGNORE INTO embedq_ready
 SELECT j.space, {KEY}, j.id FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value WHERE j.status = 0
 """
 PROMOTED = "DELETE FROM embedq_later WHERE job IN (SELECT value FROM json_each(?))"
-NEXT_DUE = "SELECT min(due) FROM embedq_later"
+
+# When the next waiting job is due, or the next hold on an asked space ends.
+NEXT_DUE = """
+SELECT min(moment) FROM (
+  SELECT min(due) AS moment FROM embedq_later
+  UNION ALL SELECT min(held_until) FROM embedq_space WHERE held_until > ?1 AND id IN (SELECT value FROM json_each(?2)))
+"""
 
 # The asked spaces that may be worked on: nothing while paused, none that is held.
 OPEN_SPACES = """
@@ -39,11 +45,10 @@ SOLO = "SELECT min(key) FROM embedq_ready WHERE space = ? AND key >= ?"
 
 # A stretch of the line with everything a worker needs. Text and hash come from the record, read together.
 TAKE = """
-SELECT r.key, r.job, j.collection, x.id, x.text, x.hash, v.embedding IS NOT NULL AND v.hash = x.hash,
-  j.forced, j.attempts, j.crashes
+SELECT r.key, r.job, j.collection, x.id, x.text, x.hash, m.record IS NULL, j.forced, j.attempts, j.crashes
 FROM embedq_ready r CROSS JOIN embedq_job j ON j.id = r.job
 LEFT JOIN embedq_record x ON x.rid = j.record AND x.valid_to IS NULL
-LEFT JOIN embedq_vector v ON v.record = j.record AND v.space = j.space
+LEFT JOIN embedq_missing m ON m.collection = j.collection AND m.record = j.record
 WHERE r.space = ? AND r.key >= ? AND r.key < ? ORDER BY r.key, r.job LIMIT ?
 """
 
@@ -53,7 +58,7 @@ LEASE = """
 INSERT INTO embedq_lease (worker, space, since, renewed, until, jobs) VALUES (?, ?, ?, ?, ?, ?)
 """
 
-Taken = tuple[int, int, int, str | None, str | None, bytes | None, int | None, int, int, int]
+Taken = tuple[int, int, int, str | None, str | None, bytes | None, int, int, int, int]
 
 
 class Turns:
@@ -75,15 +80,15 @@ class Turns:
         return self._asks_alone % SOLO_TURN == 1
 
 
-def lease(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Leased:
+def lease(tx: Transaction, ask: Ask, turns: Turns, grants: Grants, now: int) -> Leased:
     """Lease a batch of one space, or say when to ask again."""
     _promote(tx.db, now)
     allowed = (SOLO_LANES, ids(ask.spaces), now, now + SET_BACK)
     spaces = tx.db.execute(OPEN_SPACES, allowed).fetchall()
     taken, space = _take(tx.db, spaces, ask, turns)
     if not taken:
-        return Leased(again_after=_until_due(tx.db, now))
-    return Leased(leases=_grant(tx.db, taken, space, ask, now))
+        return Leased(again_after=_until_due(tx.db, ids(ask.spaces), now))
+    return Leased(leases=_grant(tx.db, taken, space, ask, grants, now))
 
 
 def _promote(db: sqlite3.Connection, now: int) -> None:
@@ -95,8 +100,8 @@ def _promote(db: sqlite3.Connection, now: int) -> None:
         db.execute(PROMOTED, (listed,))
 
 
-def _until_due(db: sqlite3.Connection, now: int) -> timedelta | None:
-    (due,) = db.execute(NEXT_DUE).fetchone()
+def _until_due(db: sqlite3.Connection, spaces: str, now: int) -> timedelta | None:
+    (due,) = db.execute(NEXT_DUE, (now, spaces)).fetchone()
     return None if due is None else timedelta(milliseconds=max(0, due - now))
 
 
@@ -142,29 +147,37 @@ def _stretch(db: sqlite3.Connection, space: int, low: int, high: int, limit: int
     return taken
 
 
-def _grant(db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask, now: int) -> list[Lease]:
+def _grant(  # noqa: PLR0913 what a lease is made of
+    db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask, grants: Grants, now: int
+) -> list[Lease]:
     """Write the lease and hand it out job by job."""
     until = now + span(ask.span)
     worker = number_of(db, ask.worker, now)
-    row: tuple[Any, ...] = (worker, space, now, now, until, ids([job for _, job, *_ in taken]))
-    token = db.execute(LEASE, row).lastrowid or 0
-    known = names(db, list({collection for _, _, collection, *_ in taken}))
-    ends, space_id = when(until), SpaceId(space)
+    jobs = [row[1] for row in taken]
+    listed = ids(jobs)
+    token = db.execute(LEASE, (worker, space, now, now, until, listed)).lastrowid or 0
+    counted = sums([(row[2], row[0] % LANE) for row in taken])
+    grants.remember(Grant(token, worker, space, now, jobs, listed, counted))
+    known = names(db, [collection for collection, _, _ in counted])
+    shared = (token, when(until))
+    make = tuple.__new__  # half the time of calling the class, a hundred times per batch
     return [
-        Lease(
-            JobId(str(job)),
-            known[collection][0] or "",
-            RecordId(record or ""),
-            space_id,
-            text if known[collection][0] else None,
-            ContentHash(hash_ or b""),
-            current == 1,
-            forced == 1,
-            attempts,
-            crashes,
-            known[collection][1],
-            token,
-            ends,
+        make(
+            Lease,
+            (
+                str(job),
+                known[collection][0] or "",
+                record or "",
+                space,
+                text if known[collection][0] else None,
+                hash_ or b"",
+                current == 1,
+                forced == 1,
+                attempts,
+                crashes,
+                known[collection][1],
+                *shared,
+            ),
         )
         for _, job, collection, record, text, hash_, current, forced, attempts, crashes in taken
     ]

@@ -123,7 +123,7 @@ def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> t
     return conditions, values, index
 
 
-def _select(  # noqa: PLR0913 the parts of one statement
+def _select(
     db: sqlite3.Connection,
     conditions: Sequence[str],
     values: Sequence[Any],

@@ -3,17 +3,19 @@
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence, Set
 
 import numpy as np
 
 from embedq.model import Done, JobId, Outcome
+from embedq.stores.sqlite.grants import Grant, Grants
 from embedq.stores.sqlite.judging import Judged, judge
 from embedq.stores.sqlite.transaction import Transaction, ids
 
-LEASE = "SELECT worker, space, since, jobs FROM embedq_lease WHERE token = ?"
-END_LEASE = "DELETE FROM embedq_lease WHERE token = ?"
+LEASE = "SELECT worker, since, jobs FROM embedq_lease WHERE token = ?"
+
+# End a lease that still holds just these jobs.
+END_LEASE = "DELETE FROM embedq_lease WHERE token = ? AND jobs = ?"
 SHRINK_LEASE = "UPDATE embedq_lease SET jobs = ? WHERE token = ?"
 
 # Complete the jobs of a batch that are still open and were not armed since its lease.
@@ -38,11 +40,6 @@ DELETE FROM embedq_missing WHERE collection = ?1 AND record IN (
 )
 """
 
-# What the batch is made of.
-COLLECTIONS = """
-SELECT j.collection, count(*), sum(j.queued_at) FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value GROUP BY 1
-"""
-
 # A provider that answered is no longer one that only refuses.
 SUCCESS = "UPDATE embedq_space SET success_at = ?1 WHERE id = ?2 AND success_at < ?1 - 1000"
 
@@ -51,109 +48,102 @@ class _DoesNotFit(Exception):
     """Something in the batch is not as it was when it was leased."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A lease as it stands in the database."""
-
-    token: int
-    worker: int | None
-    space: int | None
-    since: int | None
-    jobs: frozenset[int]  # empty: the lease is gone
-
-
-def settle(tx: Transaction, outcomes: Sequence[Outcome], now: int) -> frozenset[JobId]:
+def settle(tx: Transaction, outcomes: Sequence[Outcome], grants: Grants, now: int) -> frozenset[JobId]:
     """Record how attempts ended; answer with the jobs that were still ours."""
-    batches: dict[int, list[Outcome]] = defaultdict(list)
+    batches: dict[int, list[Outcome]] = {}
     for outcome in outcomes:
-        batches[outcome.lease.token].append(outcome)
+        batches.setdefault(outcome.lease.token, []).append(outcome)
     ours: set[JobId] = set()
     for token, batch in batches.items():
-        ours |= _settle_batch(tx, token, batch, now)
+        ours |= _settle_batch(tx, token, batch, grants, now)
     return frozenset(ours)
 
 
-def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], now: int) -> set[JobId]:
-    held = _held(tx.db, token)
-    done = [outcome for outcome in batch if isinstance(outcome, Done) and outcome.vector is not None]
+def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], grants: Grants, now: int) -> set[JobId]:
+    """Settle a whole batch at once if everything in it is done and as it was; else job by job."""
     jobs = [int(outcome.lease.job_id) for outcome in batch]
-    if len(done) == len(batch) and held.jobs and held.jobs == frozenset(jobs):
+    grant = grants.find(tx.db, token)
+    if grant is not None and grant.jobs == jobs and (done := _all_done(batch)):
+        tx.db.execute("SAVEPOINT batch")
         try:
-            with tx.savepoint("batch"):
-                _complete(tx, held, done, jobs, now)
+            _complete(tx, grant, done, now)
         except _DoesNotFit:
-            pass
+            tx.db.execute("ROLLBACK TO batch")
         else:
             return {outcome.lease.job_id for outcome in batch}
-    return _settle_each(tx, held, batch, now)
+        finally:
+            tx.db.execute("RELEASE batch")
+    return _settle_each(tx, token, batch, now)
 
 
-def _held(db: sqlite3.Connection, token: int) -> Held:
-    row = db.execute(LEASE, (token,)).fetchone()
-    if row is None:
-        return Held(token, None, None, None, frozenset())
-    worker, space, since, jobs = row
-    return Held(token, worker, space, since, frozenset(json.loads(jobs)))
+def _all_done(batch: Sequence[Outcome]) -> list[Done]:
+    """Name the batch's outcomes if each is Done with a vector, or needs none; else nothing."""
+    done = [outcome for outcome in batch if isinstance(outcome, Done)]
+    fit = len(done) == len(batch) and all(outcome.vector is not None or outcome.lease.current for outcome in done)
+    return done if fit else []
 
 
-def _complete(tx: Transaction, held: Held, batch: Sequence[Done], jobs: Sequence[int], now: int) -> None:
-    """Settle a batch of which everything was embedded and nothing has changed since."""
-    listed = ids(jobs)
-    sums = tx.db.execute(COLLECTIONS, (listed,)).fetchall()
-    row = (now, held.since, held.worker, held.token, listed)
-    if tx.db.execute(COMPLETE, row).rowcount != len(batch) or _store(tx.db, batch, jobs) != len(batch):
+def _complete(tx: Transaction, grant: Grant, batch: Sequence[Done], now: int) -> None:
+    """Settle a batch. A job that is open and not armed since its lease has a live record with the text that was leased."""
+    if tx.db.execute(END_LEASE, (grant.token, grant.listed)).rowcount != 1:
         raise _DoesNotFit
-    tx.db.execute(END_LEASE, (held.token,))
-    tx.db.execute(SUCCESS, (now, held.space))
-    for collection, count, queued in sums:
-        found = tx.db.execute(FOUND, (collection, listed)).rowcount
+    row = (now, grant.since, grant.worker, grant.token, grant.listed)
+    if tx.db.execute(COMPLETE, row).rowcount != len(batch):
+        raise _DoesNotFit
+    embedded = [outcome for outcome in batch if outcome.vector is not None]
+    if embedded:
+        _store(tx.db, embedded)
+        tx.db.execute(SUCCESS, (now, grant.space))
+    for collection, count, queued in grant.sums:
+        found = tx.db.execute(FOUND, (collection, grant.listed)).rowcount if embedded else 0
         tx.tally(collection, open_=-count, completed=count, missing=-found)
-        tx.stored.append((count, (now - queued / count) / 1000))
+        if embedded:
+            tx.stored.append((count, (now - queued / count) / 1000))
 
 
-def _store(db: sqlite3.Connection, batch: Sequence[Done], jobs: Sequence[int]) -> int:
+def _store(db: sqlite3.Connection, batch: Sequence[Done]) -> None:
     blobs = [_blob(outcome) for outcome in batch]
     if len({len(blob) for blob in blobs}) != 1:
         raise _DoesNotFit
-    cut = [(job, int(outcome.truncated)) for job, outcome in zip(jobs, batch, strict=True)]
+    cut = "[" + ",".join(f"[{outcome.lease.job_id},{outcome.truncated:d}]" for outcome in batch) + "]"
     hashes = b"".join(outcome.lease.hash for outcome in batch)
-    return db.execute(STORE, (b"".join(blobs), len(blobs[0]), json.dumps(cut), hashes)).rowcount
+    if db.execute(STORE, (b"".join(blobs), len(blobs[0]), cut, hashes)).rowcount != len(batch):
+        raise _DoesNotFit
 
 
 def _blob(outcome: Done) -> bytes:
     return np.ascontiguousarray(outcome.vector, dtype="<f4").tobytes()
 
 
-def _settle_each(tx: Transaction, held: Held, batch: Sequence[Outcome], now: int) -> set[JobId]:
+def _settle_each(tx: Transaction, token: int, batch: Sequence[Outcome], now: int) -> set[JobId]:
     """Settle job by job, by the letter of the rules; jobs of the lease that nobody settled stay leased."""
-    ours: set[JobId] = set()
-    ended: set[int] = set()
-    tallies: dict[int, Counter[str]] = defaultdict(Counter)
+    row = tx.db.execute(LEASE, (token,)).fetchone()
+    worker, since, listed = row or (None, None, "[]")
+    held = set(json.loads(listed))
+    ended: dict[int, Judged] = {}
     for outcome in batch:
-        judged = judge(
-            tx, outcome, leased=int(outcome.lease.job_id) in held.jobs, held=(held.since, held.worker), now=now
-        )
-        if judged is None:
-            continue
-        ours.add(outcome.lease.job_id)
-        ended.add(int(outcome.lease.job_id))
-        tallies[judged.collection].update(_sums(judged))
-    for collection, sums in tallies.items():
-        tx.tally(collection, **sums)
-    _shrink(tx.db, held, ended)
-    return ours
+        job = int(outcome.lease.job_id)
+        judged = judge(tx, outcome, leased=job in held - ended.keys(), held=(since, worker), now=now)
+        if judged is not None:
+            ended[job] = judged
+    _sum_up(tx, ended.values())
+    _shrink(tx.db, token, held, ended.keys())
+    return {JobId(str(job)) for job in ended}
 
 
-def _sums(judged: Judged) -> dict[str, int]:
-    sums = Counter({judged.to: 1})
-    sums[judged.was] -= 1
-    sums["missing"] -= judged.found
-    return dict(sums)
+def _sum_up(tx: Transaction, ended: Iterable[Judged]) -> None:
+    sums: dict[int, Counter[str]] = defaultdict(Counter)
+    for judged in ended:
+        sums[judged.collection][judged.to] += 1
+        sums[judged.collection][judged.was] -= 1
+        sums[judged.collection]["missing"] -= judged.found
+    for collection, columns in sums.items():
+        tx.tally(collection, **columns)
 
 
-def _shrink(db: sqlite3.Connection, held: Held, ended: set[int]) -> None:
-    left = held.jobs - ended
-    if held.jobs and not left:
-        db.execute(END_LEASE, (held.token,))
-    elif held.jobs and ended:
-        db.execute(SHRINK_LEASE, (ids(sorted(left)), held.token))
+def _shrink(db: sqlite3.Connection, token: int, held: set[int], ended: Set[int]) -> None:
+    left = held - ended
+    if held and not left:
+        db.execute("DELETE FROM embedq_lease WHERE token = ?", (token,))
+    elif held & ended:
+        db.execute(SHRINK_LEASE, (ids(sorted(left)), token))

@@ -60,7 +60,7 @@ class Transaction:
             self.db.execute(FORGET_WORDS, (json.dumps(held),))
         self.db.execute(INDEX_WORDS, (ids(self.words),))
 
-    def tally(  # noqa: PLR0913 the columns of one row
+    def tally(
         self,
         collection: int,
         *,

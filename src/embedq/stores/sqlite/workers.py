@@ -34,10 +34,11 @@ FORGET = "DELETE FROM embedq_worker WHERE seen_at < ? AND id NOT IN (SELECT work
 
 
 def number_of(db: sqlite3.Connection, worker: WorkerId, now: int) -> int:
-    """Find a worker's number; one that never registered gets one."""
+    """Find a worker's number; one that never registered gets one, and is listed only while it holds a lease."""
     row = db.execute(NUMBER, (worker,)).fetchone()
     if row is None:
         db.execute(REGISTER, (worker, "", "", 0, "", "", "", now))
+        db.execute(LEAVE, (worker,))
         row = db.execute(NUMBER, (worker,)).fetchone()
     return int(row[0])
 
@@ -91,5 +92,9 @@ def _read(noted: str) -> HealthReport:
     if not found:
         return HealthReport()
     success = found["last_success_at"]
-    changes = {"health": Health(found["health"]), "last_success_at": success and datetime.fromisoformat(success)}
+    changes = {
+        "health": Health(found["health"]),
+        "last_success_at": success and datetime.fromisoformat(success),
+        "halted": tuple(found["halted"]),
+    }
     return HealthReport(**{**found, **changes})

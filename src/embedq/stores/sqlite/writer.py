@@ -112,9 +112,10 @@ class Writer:
             self._db.execute("BEGIN IMMEDIATE")
             transaction = Transaction(self._db, clock())
             for call in group:
-                _perform(transaction, call)
-            transaction.flush_words()
-            self._db.execute("COMMIT")
+                _perform(transaction, call, alone=len(group) == 1)
+            if self._db.in_transaction:
+                transaction.flush_words()
+                self._db.execute("COMMIT")
         except (sqlite3.Error, StoreError) as error:
             self._undo()
             known = translated(error, self._path) if isinstance(error, sqlite3.Error) else error
@@ -128,10 +129,13 @@ class Writer:
             self._db.execute("ROLLBACK")
 
 
-def _perform(transaction: Transaction, call: _Call) -> None:
+def _perform(transaction: Transaction, call: _Call, *, alone: bool) -> None:
     """Do one caller's work; what it raises is its own, unless the database itself gave up."""
     fresh = len(transaction.fresh)
     try:
+        if alone:
+            call.answer = call.work(transaction)
+            return
         with transaction.savepoint("caller"):
             call.answer = call.work(transaction)
     except Exception as error:
@@ -139,6 +143,8 @@ def _perform(transaction: Transaction, call: _Call) -> None:
             raise
         del transaction.fresh[fresh:]
         call.error = error
+        if alone:
+            transaction.db.execute("ROLLBACK")
 
 
 def _deliver(group: Sequence[_Call]) -> None:

@@ -1,0 +1,16 @@
+"""A durable, asynchronous embedding queue that keeps vectors in step with data."""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["EmbedQ", "__version__", "open"]
+
+_FOUND_IN = {"EmbedQ": "embedq.app", "open": "embedq.app"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 whatever the name stands for
+    """Meet the adapters only when they are asked for: the nouns stay light to import."""
+    if name not in _FOUND_IN:
+        raise AttributeError(f"module 'embedq' has no attribute {name!r}")
+    return getattr(import_module(_FOUND_IN[name]), name)

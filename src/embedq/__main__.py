@@ -1,0 +1,5 @@
+"""`python -m embedq` is `embedq`."""
+
+from embedq.cli import main
+
+main()

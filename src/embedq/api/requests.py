@@ -1,0 +1,166 @@
+"""What callers send, as the OpenAPI page shows it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic_core import PydanticCustomError
+
+from embedq.errors import Invalid
+from embedq.model import Health, Reason
+from embedq.policy.texts import MAX_BATCH, MAX_ID_BYTES, check_id
+
+MAX_LIST = 1000  # items of a list that a request may bring
+MAX_COUNT = 2**53  # the largest number that every JSON reader keeps exact
+MAX_NUMBER = 2**63
+
+
+def _checked(value: str) -> str:
+    """Let the one rule for ids decide, and let the answer name the field."""
+    try:
+        check_id(value)
+    except Invalid as problem:
+        raise PydanticCustomError("id", "{problem}", {"problem": str(problem)}) from problem
+    return value
+
+
+def _in_bounds(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Refuse numbers that no database can compare."""
+    for name, value in wanted.items():
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int | float) and not -MAX_NUMBER <= number < MAX_NUMBER:
+                raise PydanticCustomError("filter", "{name}: numbers must fit into 64 bits", {"name": name})
+    return wanted
+
+
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("priority", "write urgent, high, normal or low (or 3, 2, 1, 0)")
+    return value
+
+
+Id = Annotated[
+    StrictStr,
+    AfterValidator(_checked),
+    Field(description=f"1 to {MAX_ID_BYTES} bytes of UTF-8 without control characters."),
+]
+Priority = Annotated[
+    Literal["urgent", "high", "normal", "low", 3, 2, 1, 0],
+    BeforeValidator(_no_bool),  # true would pass as 1
+    Field(description="Higher lanes go first."),
+]
+Attributes = Annotated[dict[str, Any], Field(description="What JSON can hold.", examples=[{"author": "Ada"}])]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
+class Body(BaseModel):
+    """A request body: exact types, and no field that is not declared."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class NewRecord(Body):
+    """A record to write."""
+
+    id: Id
+    text: str | None = Field(default=None, description="What is embedded, unless the collection has `text_from`.")
+    attributes: Attributes | None = None
+    priority: Priority | None = Field(default=None, description="The collection's, if it is left out.")
+    tenant: Id | None = Field(default=None, description="Whose record this is; searches may ask for one tenant only.")
+
+
+class NewRecords(Body):
+    """A batch of records: all are written, or none."""
+
+    records: list[NewRecord] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class Change(Body):
+    """A change of a record: attributes are merged, a null takes one away."""
+
+    text: str | None = None
+    attributes: Attributes | None = None
+    priority: Priority | None = None
+    tenant: Id | None = Field(default=None, description="Not a change: the tenant the record must belong to.")
+
+
+class Retry(Body):
+    """How long a job waits after a failure, and how often it may fail."""
+
+    base_seconds: float | None = Field(default=None, ge=0, le=86_400)
+    factor: float | None = Field(default=None, ge=1, le=100)
+    cap_seconds: float | None = Field(default=None, ge=0, le=604_800)
+    jitter: float | None = Field(default=None, ge=0, le=1)
+    max_attempts: int | None = Field(default=None, ge=1, le=100)
+
+
+class NewCollection(Body):
+    """What a collection is declared to be. What is left out takes the settings' defaults."""
+
+    text_from: list[str] | None = Field(
+        default=None,
+        description="Attribute names: their values, joined in order, are the text. Without it a record brings `text`.",
+        examples=[["title", "body"]],
+    )
+    embedder: str | None = Field(
+        default=None, max_length=256, description="`local`, `openai:MODEL`, `openai:MODEL@768`, `fake`."
+    )
+    priority: Priority | None = None
+    retry: Retry | None = None
+
+
+class Search(Body):
+    """What to look for."""
+
+    query: str = Field(examples=["weaving"])
+    k: int = Field(default=10, ge=1, le=1000, description="How many hits at most.")
+    mode: Literal["auto", "semantic", "keyword", "hybrid"] = Field(
+        default="auto", description="auto: hybrid, or keyword where no query vector can be had within 2 s."
+    )
+    filter: Annotated[dict[str, Any], AfterValidator(_in_bounds)] = Field(
+        default={}, description="Attribute: a value, or a list of values.", examples=[{"author": ["Ada", "Grace"]}]
+    )
+    tenant: Id | None = None
+
+
+class NewJob(Body):
+    """A record to embed."""
+
+    collection: StrictStr
+    record_id: Id
+    force: bool = Field(default=False, description="Embed it even if its vector is current.")
+    priority: Priority | None = None
+
+
+class NewWorker(Body):
+    """A worker that runs elsewhere."""
+
+    id: Id | None = Field(default=None, description="Without one, it gets one.")
+    host: str = Field(default="", max_length=255)
+    pid: int = Field(default=0, ge=0, le=2**31 - 1)
+    version: str = Field(default="", max_length=64)
+    embedder: str = Field(default="", max_length=256)
+
+
+class Heartbeat(BaseModel):
+    """How a worker fares."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    health: Health = Health.HEALTHY
+    consecutive_failures: Count = 0
+    succeeded: Count = 0
+    failed: Count = 0
+    last_success_at: AwareDatetime | None = None
+    error_patterns: dict[Annotated[str, Field(max_length=256)], Count] = Field(
+        default={}, max_length=MAX_LIST, description="Error code: how often."
+    )
+    halted: list[Annotated[str, Field(max_length=256)]] = Field(
+        default=[], max_length=MAX_LIST, description="Embedders that wait for a person."
+    )
+
+
+class Replay(Body):
+    """Which dead letters are meant: all of them, if nothing is said."""
+
+    collection: str | None = None
+    reason: Annotated[Reason | None, Field(strict=False)] = None

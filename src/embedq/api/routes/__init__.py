@@ -1,0 +1,18 @@
+"""The routes, one file per noun: parse, one call, shape the answer."""
+
+from fastapi import APIRouter
+
+from embedq.api.routes import collections, dead, health, jobs, queue, records, search, workers
+
+ROUTERS: tuple[APIRouter, ...] = (
+    records.router,
+    search.router,
+    collections.router,
+    jobs.router,
+    workers.router,
+    queue.router,
+    dead.router,
+    health.router,
+)
+
+__all__ = ["ROUTERS"]

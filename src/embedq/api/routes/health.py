@@ -1,0 +1,41 @@
+"""Liveness, readiness, metrics."""
+
+from fastapi import APIRouter, Request, Response
+
+from embedq import __version__
+from embedq.api import reports
+from embedq.api.guard import TRUSTED
+from embedq.api.problems import RETRY_SECONDS, documented
+from embedq.api.rooms import TheMetrics, TheOperator
+from embedq.api.strict import StrictRoute
+from embedq.errors import StoreError
+from embedq.metrics import CONTENT_TYPE
+
+router = APIRouter(tags=["health"], route_class=StrictRoute)
+
+
+@router.get("/health")
+async def health() -> reports.Alive:
+    """Say that the process answers. It asks nobody, and needs no key."""
+    return reports.Alive(version=__version__)
+
+
+@router.get("/health/ready", responses={503: {"model": reports.Ready, "description": "Not ready"}})
+async def ready(request: Request, response: Response, operator: TheOperator) -> reports.Ready:
+    """Say whether the database answers and the fleet can work; those with a key are told more."""
+    readiness = await operator.health()
+    if not readiness.ready:
+        response.status_code = 503
+        response.headers["Retry-After"] = RETRY_SECONDS
+    facts = readiness.facts()
+    return reports.Ready(**(facts if request.scope.get(TRUSTED) else {"status": facts["status"]}))
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **documented()})
+async def metrics(operator: TheOperator, metrics: TheMetrics) -> Response:
+    """Write everything that is counted, for Prometheus. A database in trouble is one of the facts."""
+    try:
+        status = await operator.status()
+    except StoreError:
+        status = None
+    return Response(metrics.written(status), media_type=CONTENT_TYPE)

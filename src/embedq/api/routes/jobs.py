@@ -1,0 +1,57 @@
+"""Embedding jobs: create, read, list, cancel."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from embedq.api import answers, requests
+from embedq.api.parameters import Cursor, JobPath, Limit, OfCollection
+from embedq.api.problems import documented
+from embedq.api.rooms import TheClient, TheOperator
+from embedq.api.strict import StrictRoute
+from embedq.model import JobFilter, JobStatus
+
+router = APIRouter(tags=["jobs"], route_class=StrictRoute)
+NOTHING_TO_DO = {"model": answers.Receipt, "description": "The vector is current and no job is there: nothing to do"}
+
+
+@router.post(
+    "/jobs/embedding",
+    status_code=201,
+    response_model=answers.Job | answers.Receipt,
+    responses={200: NOTHING_TO_DO, **documented(400, 404, 507)},
+)
+async def create_job(
+    body: requests.NewJob, client: TheClient, operator: TheOperator, response: Response
+) -> answers.Job | answers.Receipt:
+    """Give a record a job. One that is queued already is answered with as it is."""
+    receipt = await client.enqueue(body.collection, body.record_id, force=body.force, priority=body.priority)
+    if receipt.job_id is None:
+        response.status_code = 200
+        return answers.Receipt.model_validate(receipt)
+    return answers.Job.model_validate(await operator.job(receipt.job_id))
+
+
+@router.get("/jobs/embedding", responses=documented(404))
+async def list_jobs(
+    operator: TheOperator,
+    status: Annotated[JobStatus | None, Query(description="`retrying`: pending, with failures behind it.")] = None,
+    collection: OfCollection = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> answers.JobPage:
+    """List jobs."""
+    page = await operator.jobs(JobFilter(status=status, collection=collection), limit=limit, cursor=cursor)
+    return answers.JobPage.model_validate(page)
+
+
+@router.get("/jobs/embedding/{id:segment}", responses=documented(404))
+async def read_job(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
+    """Read a job."""
+    return answers.Job.model_validate(await operator.job(id))
+
+
+@router.delete("/jobs/embedding/{id:segment}", responses=documented(404, 409, 507))
+async def cancel_job(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
+    """Cancel a job that is pending or processing."""
+    return answers.Job.model_validate(await operator.cancel(id))

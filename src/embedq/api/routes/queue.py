@@ -1,0 +1,68 @@
+"""Operate the queue: look, pause, resume, drain, try again, take back."""
+
+from collections import Counter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from embedq.api import reports
+from embedq.api.parameters import OfCollection
+from embedq.api.problems import documented
+from embedq.api.rooms import TheOperator
+from embedq.api.strict import StrictRoute
+
+router = APIRouter(prefix="/admin/queue", tags=["queue"], route_class=StrictRoute)
+MAX_DRAIN_SECONDS = 3600
+
+
+@router.get("/status", responses=documented())
+async def queue_status(operator: TheOperator) -> reports.QueueStatus:
+    """Show the whole queue at one glance."""
+    return reports.QueueStatus.model_validate((await operator.status()).facts())
+
+
+@router.post("/pause", responses=documented())
+async def pause_queue(operator: TheOperator) -> reports.Switched:
+    """Stop all leasing, on every machine, across restarts. Jobs that are leased are finished."""
+    await operator.pause()
+    return reports.Switched(status="paused")
+
+
+@router.post("/resume", responses=documented())
+async def resume_queue(operator: TheOperator) -> reports.Switched:
+    """Let leasing go on, and try halted embedders again."""
+    await operator.resume()
+    return reports.Switched(status="resumed")
+
+
+@router.post("/drain", responses=documented())
+async def drain_queue(
+    operator: TheOperator,
+    timeout: Annotated[  # noqa: ASYNC109 running out of it is an answer, not an error
+        float, Query(ge=0, le=MAX_DRAIN_SECONDS, allow_inf_nan=False, description="Seconds to wait at most.")
+    ] = 300,
+) -> reports.Drained:
+    """Wait until nothing is left that can still move: while paused, until no job is leased."""
+    return reports.Drained.model_validate((await operator.drain(timeout)).facts())
+
+
+@router.post("/retry-failed", responses=documented(404, 507))
+async def retry_failed(operator: TheOperator, collection: OfCollection = None) -> reports.Retried:
+    """Arm all dead letters again, or those of one collection."""
+    return reports.Retried(retried=reports.Tally(**(await operator.retry_failed(collection)).facts()))
+
+
+@router.post("/requeue-stale", responses=documented(507))
+async def requeue_stale(
+    operator: TheOperator,
+    threshold_minutes: Annotated[
+        float, Query(ge=0, le=525_600, allow_inf_nan=False, description="Also jobs not renewed for so long.")
+    ] = 30,
+) -> reports.Requeued:
+    """Take back jobs whose lease ran out, and those that were not renewed for a while."""
+    rescued = await operator.requeue_stale(threshold_minutes)
+    by_collection = Counter(job.collection for job in rescued)
+    return reports.Requeued(
+        requeued=reports.Tally(total=len(rescued), by_collection=dict(by_collection)),
+        jobs=[job.job_id for job in rescued],
+    )

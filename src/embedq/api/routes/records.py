@@ -1,0 +1,108 @@
+"""Records: write, read, change, delete, embed again."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Query
+from pydantic import SkipValidation
+
+from embedq.api import answers, requests
+from embedq.api.parameters import Cursor, Limit, Name, RecordPath
+from embedq.api.problems import documented
+from embedq.api.rooms import TheClient
+from embedq.api.strict import StrictRoute
+from embedq.errors import Invalid
+from embedq.model import EmbeddingStatus
+
+router = APIRouter(tags=["records"], route_class=StrictRoute)
+
+# The client checks records itself and names every bad one by its position, so they are not checked twice.
+Records = Annotated[
+    SkipValidation[requests.NewRecords | requests.NewRecord],
+    Body(
+        openapi_examples={
+            "one": {"value": {"id": "n1", "text": "Call Ada about the loom"}},
+            "many": {"value": {"records": [{"id": "n1", "text": "Call Ada", "attributes": {"kind": "call"}}]}},
+        }
+    ),
+]
+Changes = Annotated[SkipValidation[requests.Change], Body()]
+
+
+@router.post("/collections/{collection:segment}/records", status_code=201, responses=documented(400, 404, 409, 507))
+async def put_records(collection: Name, body: Records, client: TheClient) -> answers.Receipts | answers.Receipt:
+    """Write one record, or up to 1,000 at once: all or none. Their vectors follow in the background.
+
+    The first write to an undeclared collection declares it with defaults. The same text again queues nothing.
+    """
+    batch, single = _read(body)
+    receipts = [answers.Receipt.model_validate(receipt) for receipt in await client.put(collection, batch)]
+    return receipts[0] if single else answers.Receipts(records=receipts)
+
+
+@router.get("/collections/{collection:segment}/records", responses=documented(404))
+async def list_records(
+    collection: Name,
+    client: TheClient,
+    embedding_status: Annotated[EmbeddingStatus | None, Query(description="Only records that stand so.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> answers.RecordPage:
+    """List records."""
+    page = await client.records(collection, status=embedding_status, limit=limit, cursor=cursor)
+    return answers.RecordPage.model_validate(page)
+
+
+@router.get(
+    "/collections/{collection:segment}/records/{id:segment}",
+    responses=documented(404),
+    response_model=answers.RecordWithVector,
+    response_model_exclude_unset=True,
+)
+async def read_record(
+    collection: Name,
+    id: RecordPath,  # noqa: A002 the contract's own word
+    client: TheClient,
+    include: Annotated[Literal["vector"] | None, Query(description="What to add to the record.")] = None,
+) -> answers.Record:
+    """Read a record and how its embedding stands."""
+    record = await client.get(collection, id, with_vector=include == "vector")
+    shape = answers.RecordWithVector if include == "vector" else answers.Record
+    return shape.model_validate(record)
+
+
+@router.patch("/collections/{collection:segment}/records/{id:segment}", responses=documented(400, 404, 409, 507))
+async def patch_record(collection: Name, id: RecordPath, body: Changes, client: TheClient) -> answers.Receipt:  # noqa: A002 the contract's own word
+    """Merge a change into a record. It is embedded again only if its text changed."""
+    changes: Any = body
+    return answers.Receipt.model_validate(await client.patch(collection, id, changes))
+
+
+@router.delete("/collections/{collection:segment}/records/{id:segment}", responses=documented(404, 507))
+async def delete_record(
+    collection: Name,
+    id: RecordPath,  # noqa: A002 the contract's own word
+    client: TheClient,
+    purge: Annotated[bool, Query(description="Remove text and vector for good.")] = False,  # noqa: FBT002 a query parameter has a name
+) -> answers.Deleted:
+    """Take a record out of search at once and cancel its job. A later write of the id brings it back."""
+    await client.delete(collection, [id], purge=purge)
+    return answers.Deleted(id=id, purged=purge)
+
+
+@router.post(
+    "/collections/{collection:segment}/records/{id:segment}/regenerate", status_code=202, responses=documented(404, 507)
+)
+async def regenerate_record(collection: Name, id: RecordPath, client: TheClient) -> answers.Receipt:  # noqa: A002 the contract's own word
+    """Embed a record again, even if its vector is current. The old vector serves until then."""
+    return answers.Receipt.model_validate(await client.regenerate(collection, id))
+
+
+def _read(body: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 it is what the caller sent
+    """Tell one record from a batch."""
+    if not isinstance(body, dict) or "records" not in body:
+        return [body], True
+    if unknown := sorted(body.keys() - {"records"}):
+        raise Invalid(f"a batch has no field {unknown[0][:64]!r} beside `records`")
+    if not isinstance(body["records"], list):
+        raise Invalid(f"`records` must be a list, not {type(body['records']).__name__}")
+    return body["records"], False

@@ -1,0 +1,38 @@
+"""Search: one route, and the answer says how it was found."""
+
+from fastapi import APIRouter
+
+from embedq.api import answers, requests
+from embedq.api.parameters import Name
+from embedq.api.problems import documented
+from embedq.api.rooms import TheClient
+from embedq.api.strict import StrictRoute
+from embedq.model import Answer
+
+router = APIRouter(tags=["search"], route_class=StrictRoute)
+
+
+@router.post("/collections/{collection:segment}/search", responses=documented(400, 404))
+async def search(collection: Name, body: requests.Search, client: TheClient) -> answers.Found:
+    """Find records by meaning, by words, or both.
+
+    Where no query vector can be had, `auto` and `hybrid` answer by words and say why; `semantic` answers 503.
+    """
+    found = await client.search(
+        collection, body.query, k=body.k, mode=body.mode, filter=body.filter, tenant=body.tenant
+    )
+    return _shaped(found)
+
+
+def _shaped(found: Answer) -> answers.Found:
+    oldest = found.freshness.oldest_pending
+    return answers.Found(
+        hits=[answers.Hit.model_validate(hit) for hit in found.hits],
+        mode_used=found.mode_used,
+        reason=found.reason,
+        freshness=answers.Freshness(
+            coverage=found.freshness.coverage,
+            pending=found.freshness.pending,
+            oldest_pending_seconds=None if oldest is None else oldest.total_seconds(),
+        ),
+    )

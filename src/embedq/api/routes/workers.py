@@ -1,0 +1,34 @@
+"""The fleet's registry."""
+
+from fastapi import APIRouter
+
+from embedq.api import reports, requests
+from embedq.api.parameters import JobPath
+from embedq.api.problems import documented
+from embedq.api.rooms import TheOperator
+from embedq.api.strict import StrictRoute
+from embedq.model import HealthReport
+from embedq.operator.report import fleet_facts
+
+router = APIRouter(tags=["workers"], route_class=StrictRoute)
+
+
+@router.post("/workers/register", status_code=201, responses=documented(400, 507))
+async def register_worker(operator: TheOperator, body: requests.NewWorker | None = None) -> reports.Registered:
+    """Enter a worker that runs elsewhere."""
+    info = await operator.register(**(body or requests.NewWorker()).model_dump())
+    return reports.Registered(id=info.id)
+
+
+@router.post("/workers/{id:segment}/heartbeat", responses=documented(400, 404, 507))
+async def beat(id: JobPath, operator: TheOperator, body: requests.Heartbeat | None = None) -> reports.Beaten:  # noqa: A002 the contract's own word
+    """Note that a worker lives, and how it fares."""
+    report = HealthReport(**(body or requests.Heartbeat()).model_dump())
+    await operator.beat(id, report)
+    return reports.Beaten(id=id)
+
+
+@router.get("/workers", responses=documented())
+async def list_workers(operator: TheOperator) -> reports.Fleet:
+    """List the workers that were seen within a day."""
+    return reports.Fleet.model_validate(fleet_facts(await operator.workers()))

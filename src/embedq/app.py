@@ -1,0 +1,287 @@
+"""The composition root: the only file that meets all adapters."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from embedq import __version__, embedders
+from embedq.client import Client, ClientOptions
+from embedq.errors import SettingsError
+from embedq.journal import Journal
+from embedq.model import EmbedderName
+from embedq.operator import Operator, OperatorOptions
+from embedq.operator.probes import disk_probe, embedder_probe
+from embedq.policy.naming import parse_embedder
+from embedq.policy.texts import Limits
+from embedq.ports import Embedder, Store
+from embedq.settings import Settings, load
+from embedq.stores.sqlite import SqliteStore
+from embedq.telemetry import Event, Telemetry
+from embedq.upkeep import HostLiveness, Upkeep, UpkeepOptions
+from embedq.worker import Pool, WorkerOptions
+
+if TYPE_CHECKING:
+    from embedq.metrics import Metrics
+
+SQLITE = "sqlite:///"
+LATER = ("postgresql", "postgres", "neo4j", "bolt")
+LIBRARY_LEVEL = "warning"  # an application's own output stays its own, but trouble is told
+
+
+class EmbedQ(Client):
+    """What applications hold: the client's methods, and the operator's beside them."""
+
+    operator: Operator
+
+
+@runtime_checkable
+class Warming(Protocol):
+    """An embedder that has something to load before its first answer."""
+
+    async def warm(self) -> None:
+        """Load it."""
+        ...
+
+
+class EmbedderShelf:
+    """The embedders of this process: each is built once, shared by workers and queries, and closed at the end."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Build by these variables."""
+        self._environment = environment
+        self._built: dict[EmbedderName, Embedder] = {}
+        self._lock = Lock()
+
+    def canonical(self, name: EmbedderName) -> EmbedderName:
+        """Write a name the one way it is stored; refuse one that nothing here can build."""
+        if name.provider not in embedders.PROVIDERS:
+            raise SettingsError(f"{name}: there is no such embedder here; known are {', '.join(embedders.PROVIDERS)}")
+        return embedders.canonical(name)
+
+    def build(self, name: EmbedderName) -> Embedder:
+        """Build an embedder, or hand out the one that is there; may block."""
+        with self._lock:
+            if name not in self._built:
+                self._built[name] = embedders.build(name, environment=self._environment)
+            return self._built[name]
+
+    async def get(self, name: EmbedderName) -> Embedder:
+        """Build an embedder off the event loop."""
+        return await asyncio.to_thread(self.build, name)
+
+    async def close(self) -> None:
+        """Close them all."""
+        for embedder in self._built.values():
+            await embedder.close()
+        self._built.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """Everything of one process, put together."""
+
+    settings: Settings
+    telemetry: Telemetry
+    store: Store
+    embedders: EmbedderShelf
+    client: EmbedQ
+    operator: Operator
+    metrics: "Metrics | None" = None  # only where the API is served
+    _liveness: HostLiveness = field(default_factory=HostLiveness)
+
+    @asynccontextmanager
+    async def working(self, workers: int) -> AsyncIterator[None]:
+        """Let workers and upkeep run for a while; leaving is clean. With 0 workers neither runs."""
+        async with AsyncExitStack() as stack:
+            if workers or self.metrics is not None:
+                await self._check_embedder(stack)
+            duties = await self._begin(stack, workers) if workers else []
+            self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties))
+            stack.callback(self.telemetry.emit, Event.STOPPING)
+            yield
+
+    async def _begin(self, stack: AsyncExitStack, workers: int) -> list[str]:
+        upkeep, pool = self._upkeep(), self._pool(workers)
+        stack.push_async_callback(upkeep.stop)
+        upkeep.start()
+        stack.push_async_callback(pool.stop)
+        await pool.start()
+        return upkeep.duties
+
+    async def warm(self, name: EmbedderName) -> None:
+        """Load what an embedder needs before its first answer."""
+        embedder = await self.embedders.get(name)
+        if isinstance(embedder, Warming):
+            await embedder.warm()
+
+    async def _check_embedder(self, stack: AsyncExitStack) -> None:
+        """Refuse to start with an embedder that lacks its key or weights; else load it behind the start."""
+        name = self.embedders.canonical(parse_embedder(self.settings.embedder))
+        await self.embedders.get(name)
+        warming = asyncio.create_task(self.warm(name), name="embedq-warm")
+        warming.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # the first call tells why
+        stack.callback(warming.cancel)
+
+    def _pool(self, workers: int) -> Pool:
+        settings = self.settings
+        options = WorkerOptions(
+            workers=workers,
+            batch_size=settings.batch_size,
+            lease=settings.lease,
+            heartbeat=settings.heartbeat,
+            attempt_deadline=timedelta(seconds=settings.attempt_seconds),
+            poll_interval=timedelta(seconds=settings.poll_seconds),
+            budget=settings.budget,
+            embedder=settings.embedder,
+        )
+        return Pool(
+            self.store, self.embedders.build, process=self._liveness.me(), options=options, telemetry=self.telemetry
+        )
+
+    def _upkeep(self) -> Upkeep:
+        options = UpkeepOptions(
+            rescue_interval=self.settings.recovery or timedelta(0),
+            heartbeat=self.settings.heartbeat,
+            retention=self.settings.retention,
+            retry_failed_on_startup=self.settings.retry_failed_on_startup,
+        )
+        return Upkeep(self.store, self._liveness, options=options, telemetry=self.telemetry)
+
+    def _boot_facts(self, workers: int, duties: list[str]) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "version": __version__,
+            "url": settings.url,
+            "workers": workers,
+            "embedder": settings.embedder,
+            "upkeep": duties,
+            "assumed": settings.assumed(),
+        }
+
+
+@asynccontextmanager
+async def start(
+    settings: Settings, *, serving: bool = False, quiet: bool = False, level: str | None = None
+) -> AsyncIterator[App]:
+    """Open the database and put everything together; workers run within `App.working`.
+
+    Args:
+        settings: What to open and how.
+        serving: The API will be served, so figures are kept for it.
+        quiet: Write no log, for commands that say themselves what they did.
+        level: The least level that is logged, if not the settings'.
+    """
+    telemetry = Telemetry()
+    if not quiet:
+        telemetry.add(
+            Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
+        )
+    async with AsyncExitStack() as stack:
+        store = await _open_store(settings, telemetry)
+        stack.push_async_callback(store.close)
+        shelf = EmbedderShelf(environment(settings))
+        stack.push_async_callback(shelf.close)
+        client = _client(store, shelf, settings, telemetry)
+        stack.push_async_callback(client.close)
+        yield App(
+            settings=settings,
+            telemetry=telemetry,
+            store=store,
+            embedders=shelf,
+            client=client,
+            operator=client.operator,
+            metrics=_metrics(telemetry) if serving else None,
+        )
+    telemetry.emit(Event.STOPPED)
+
+
+def open(  # noqa: A001 the name that users write
+    url: str | None = None,
+    *,
+    workers: int = 0,
+    embedder: str | None = None,
+    **settings: Any,  # noqa: ANN401 each is of its own field's type
+) -> AbstractAsyncContextManager[EmbedQ]:
+    """Open a database for an application: `async with embedq.open("sqlite:///notes.db", workers=1) as eq`.
+
+    Args:
+        url: The database; without it EMBEDQ_URL, or `sqlite:///embedq.db`.
+        workers: Workers in this process; with 0 it only writes and searches.
+        embedder: What embeds collections that name none; without it EMBEDQ_EMBEDDER, or `local`.
+        **settings: Any other setting by its name in `embedq.toml`.
+    """
+    return _opened(load(url=url, embedder=embedder, **settings), workers)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, workers: int) -> AsyncIterator[EmbedQ]:
+    level = settings.log_level if "log_level" in settings.model_fields_set else LIBRARY_LEVEL
+    async with start(settings, level=level) as app, app.working(workers):
+        yield app.client
+
+
+async def _open_store(settings: Settings, telemetry: Telemetry) -> Store:
+    scheme = settings.url.partition(":")[0].partition("+")[0].lower()
+    if scheme in LATER or settings.queue_url is not None:
+        name = "EMBEDQ_URL" if scheme in LATER else "EMBEDQ_QUEUE_URL"
+        raise SettingsError(f"{name}: this version keeps records and queue in SQLite; other databases come later")
+    return await SqliteStore.open(sqlite_path(settings.url), telemetry=telemetry, limits=_limits(settings))
+
+
+def sqlite_path(url: str) -> Path:
+    """Read the path of a SQLite URL: three slashes are relative to the working directory, four absolute."""
+    path = url.removeprefix(SQLITE)
+    if not url.startswith(SQLITE) or not path or "?" in path or "#" in path:
+        raise SettingsError(f"EMBEDQ_URL={url!r}: write sqlite:///relative.db or sqlite:////absolute.db")
+    return Path(path)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Lay out the variables that embedders read; what stands in the settings file counts like a variable."""
+    secrets = {"OPENAI_API_KEY": settings.openai_api_key, "GEMINI_API_KEY": settings.gemini_api_key}
+    plain = {
+        "OPENAI_BASE_URL": settings.openai_base_url,
+        "GEMINI_BASE_URL": settings.gemini_base_url,
+        "OLLAMA_HOST": settings.ollama_host,
+        "EMBEDQ_MODEL_DIR": settings.model_dir,
+    }
+    found = {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
+    return {**os.environ, **found, **{name: value for name, value in plain.items() if value is not None}}
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(text_bytes=settings.max_text_bytes)
+
+
+def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: Telemetry) -> EmbedQ:
+    name = shelf.canonical(parse_embedder(settings.embedder))
+    options = ClientOptions(
+        embedder=name,
+        retry=settings.retry,
+        strict=settings.strict,
+        limits=_limits(settings),
+        budget=settings.budget,
+        heartbeat=settings.heartbeat,
+    )
+    client = EmbedQ(store, shelf, options=options, telemetry=telemetry)
+    client.operator = Operator(
+        store,
+        options=OperatorOptions(heartbeat=settings.heartbeat, recovery=settings.recovery is not None),
+        telemetry=telemetry,
+        probes=[disk_probe(sqlite_path(settings.url).parent), embedder_probe(lambda: shelf.get(name), str(name))],
+    )
+    return client
+
+
+def _metrics(telemetry: Telemetry) -> "Metrics":
+    from embedq.metrics import Metrics  # noqa: PLC0415 its library is installed with the server only
+
+    metrics = Metrics()
+    telemetry.add(metrics)
+    return metrics

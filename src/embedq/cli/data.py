@@ -1,0 +1,161 @@
+"""Commands that write records and find them."""
+
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from embedq.app import App
+from embedq.cli import importing
+from embedq.cli.files import layout_of
+from embedq.cli.importing import Source
+from embedq.cli.options import Collection, Json, Url, ask
+from embedq.cli.output import console, count, lane, print_json, say, share, span, table
+from embedq.errors import EmbedderError, SettingsError
+from embedq.model import Answer, SearchMode
+
+File = Annotated[str, typer.Argument(help="JSON lines or CSV; `-` reads stdin.", metavar="FILE")]
+IdColumn = Annotated[str | None, typer.Option("--id-column", help="The column or key that holds the id. Default: id.")]
+TextColumn = Annotated[
+    str | None, typer.Option("--text-column", help="The column or key that holds the text. Default: text.")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="jsonl, csv or tsv. Default: by the file's name, stdin is jsonl.")
+]
+SHOWN_TEXT = 100
+
+
+def put(
+    collection: Collection,
+    file: File,
+    *,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+    form: Format = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Write records from a file. A batch with a bad line is refused whole, and the line is named."""
+    source = _source(collection, file, id_column, text_column, form)
+    tally = ask(url, lambda app: importing.put_all(app, source), make=True)
+    if as_json:
+        print_json(tally.facts())
+    else:
+        say(f"{tally.records:,} records into {collection}: {tally.queued:,} to embed, {tally.unchanged:,} unchanged")
+
+
+def import_(  # noqa: PLR0913 each is an option that people write
+    collection: Collection,
+    file: File,
+    *,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+    form: Format = None,
+    drain_timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for leased jobs.")] = 300,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Replace a collection by a file: pause, drain, put all, delete the others, resume.
+
+    The pause lives in the database, so it holds for every process. The queue resumes even if the import fails; if it
+    was paused before, it stays so.
+    """
+    source = _source(collection, file, id_column, text_column, form)
+    tally = ask(url, lambda app: importing.replace_all(app, source, drain_timeout), make=True)
+    if as_json:
+        print_json(tally.facts())
+        return
+    say(
+        f"{collection} now holds the {tally.records:,} records of the file: {tally.queued:,} to embed, "
+        f"{tally.unchanged:,} unchanged, {tally.deleted:,} deleted"
+    )
+    if not tally.drained:
+        say("leased jobs were not finished in time; their late results change nothing", shade="yellow")
+
+
+def search(  # noqa: PLR0913 the same
+    collection: Collection,
+    query: Annotated[str, typer.Argument(help="What to look for.", metavar="QUERY")],
+    *,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many hits.")] = 10,
+    mode: Annotated[SearchMode, typer.Option("--mode", "-m", help="How to search.")] = SearchMode.AUTO,
+    where: Annotated[
+        list[str] | None, typer.Option("--filter", "-f", help="attribute=value; repeat it for more.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's records.")] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Find records by meaning and by words."""
+    wanted = importing.read_filter(where or [])
+
+    async def find(app: App) -> Answer:
+        if mode is not SearchMode.KEYWORD:
+            await _warm(app, collection)
+        return await app.client.search(collection, query, k=k, mode=mode, filter=wanted, tenant=tenant)
+
+    answer = ask(url, find)
+    if as_json:
+        print_json(answer)
+        return
+    if answer.hits:
+        console().print(_hits(answer))
+    _footer(answer)
+
+
+def collections(*, url: Url = None, as_json: Json = False) -> None:
+    """List the collections."""
+    found = ask(url, lambda app: app.client.collections())
+    if as_json:
+        print_json({"collections": found})
+    elif not found:
+        say("no collections yet: `embedq put COLLECTION FILE` makes the first", shade="dim")
+    else:
+        rows = [
+            (
+                escape(one.declaration.name),
+                escape(str(one.space)),
+                escape(", ".join(one.declaration.text_from or ("text",))),
+                lane(one.declaration.priority),
+                str(one.declaration.retry.max_attempts),
+            )
+            for one in found
+        ]
+        console().print(table(("collection", "space", "text from", "priority", ">attempts"), rows))
+
+
+async def _warm(app: App, collection: str) -> None:
+    """A command has no time to lose to a model that loads while the query waits."""
+    found = await app.client.collection(collection)
+    with suppress(EmbedderError, SettingsError):  # the answer says why there is no vector
+        await app.warm(found.space.embedder)
+
+
+def _source(collection: str, file: str, id_column: str | None, text_column: str | None, form: str | None) -> Source:
+    if form not in {None, "jsonl", "csv", "tsv"}:
+        raise typer.BadParameter("write jsonl, csv or tsv", param_hint="--format")
+    layout = layout_of(file, id_column=id_column, text_column=text_column, form=form)
+    return Source(collection=collection, path=file, layout=layout)
+
+
+def _hits(answer: Answer) -> Table:
+    rows = [
+        (
+            f"{hit.score:.3f}",
+            escape(hit.id) + (" [yellow]stale[/yellow]" if hit.stale else ""),
+            escape(" ".join(hit.text.split())[:SHOWN_TEXT]),
+        )
+        for hit in answer.hits
+    ]
+    return table((">score", "id", "text"), rows)
+
+
+def _footer(answer: Answer) -> None:
+    fresh = answer.freshness
+    behind = f", {count(fresh.pending)} pending since {span(fresh.oldest_pending)}" if fresh.pending else ""
+    found = f"{len(answer.hits)} found" if answer.hits else "nothing found"
+    console().print(f"[dim]{found}, {answer.mode_used.value}; embedded[/dim] {share(fresh.coverage)}{behind}")
+    if answer.reason:
+        console().print(f"[yellow]![/yellow] {escape(answer.reason)}", soft_wrap=True)

@@ -1,0 +1,70 @@
+"""The commands, and how they end: 0 done, 1 refused or failed, 2 wrong usage."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from embedq import __version__
+from embedq.cli import bench, data, dead, doctor, queue, running
+from embedq.cli.output import complain
+from embedq.errors import EmbedqError
+
+RUN, DATA, OPERATE = "Run", "Records", "Operate"
+PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    RUN: {"up": running.up, "serve": running.serve, "work": running.work, "init": running.init},
+    DATA: {"put": data.put, "import": data.import_, "search": data.search, "collections": data.collections},
+    OPERATE: {
+        "status": queue.status,
+        "jobs": queue.jobs,
+        "pause": queue.pause,
+        "resume": queue.resume,
+        "drain": queue.drain,
+        "retry-failed": queue.retry_failed,
+        "requeue-stale": queue.requeue_stale,
+        "repair": queue.repair,
+        "doctor": doctor.doctor,
+        "bench": bench.bench,
+    },
+}
+
+commands = typer.Typer(
+    name="embedq",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _panel, _entries in PANELS.items():
+    for _name, _command in _entries.items():
+        commands.command(_name, rich_help_panel=_panel)(_command)
+commands.add_typer(dead.commands, name="dead", rich_help_panel=OPERATE)
+
+
+def _say_version(value: bool) -> None:  # noqa: FBT001 typer hands the flag over like this
+    if value:
+        typer.echo(f"embedq {__version__}")
+        raise typer.Exit
+
+
+@commands.callback()
+def _embedq(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and leave.")
+    ] = False,
+) -> None:
+    """Keep vectors in step with data: write records now, embed them in the background, find them by meaning."""
+
+
+def main() -> None:
+    """Run the command line; what embedq refuses is said in one message, without a traceback."""
+    try:
+        commands(prog_name="embedq")
+    except EmbedqError as error:
+        complain(str(error))
+        sys.exit(1)
+    except TimeoutError as error:
+        complain(str(error) or "it took too long")
+        sys.exit(1)

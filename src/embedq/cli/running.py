@@ -1,0 +1,125 @@
+"""Commands that run embedq: the API, workers, or both in one process."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from embedq import __version__
+from embedq.app import App, start
+from embedq.cli.options import Embedder, Json, Url, ask
+from embedq.cli.output import console, print_json, say
+from embedq.errors import SettingsError
+from embedq.settings import Settings, load
+
+if TYPE_CHECKING:
+    from embedq.api import Server
+
+Host = Annotated[str | None, typer.Option("--host", help="The address to bind. Default: EMBEDQ_HOST, or 127.0.0.1.")]
+Port = Annotated[int | None, typer.Option("--port", "-p", min=0, max=65_535, help="Default: EMBEDQ_PORT, or 8400.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=0, max=256, help="Default: EMBEDQ_WORKERS, or 2.")]
+
+
+def up(
+    *, url: Url = None, workers: Workers = None, embedder: Embedder = None, host: Host = None, port: Port = None
+) -> None:
+    """Run the API and workers in one process, until Ctrl-C."""
+    settings = load(url=url, workers=workers, embedder=embedder, host=host, port=port)
+    asyncio.run(_run(settings, workers=settings.workers, serving=True))
+
+
+def serve(*, url: Url = None, embedder: Embedder = None, host: Host = None, port: Port = None) -> None:
+    """Run the API alone; workers run elsewhere."""
+    asyncio.run(_run(load(url=url, embedder=embedder, host=host, port=port), workers=0, serving=True))
+
+
+def work(*, url: Url = None, workers: Workers = None, embedder: Embedder = None) -> None:
+    """Run workers alone."""
+    settings = load(url=url, workers=workers, embedder=embedder)
+    if not settings.workers:
+        raise typer.BadParameter("0 workers would do nothing", param_hint="--workers")
+    asyncio.run(_run(settings, workers=settings.workers, serving=False))
+
+
+def init(*, url: Url = None, as_json: Json = False) -> None:
+    """Install or upgrade the database's schema; safe to repeat."""
+    settings = load(url=url)
+    ask(url, lambda app: app.store.check(), make=True)
+    print_json({"status": "ready", "url": settings.url}) if as_json else say(f"{settings.url} is ready")
+
+
+async def _run(settings: Settings, *, workers: int, serving: bool) -> None:
+    stop = _signalled()
+    async with start(settings, serving=serving) as app:
+        if serving:
+            await _serve(app, stop, workers)
+            return
+        async with app.working(workers):
+            _banner(settings, None, workers)
+            await stop.wait()
+
+
+async def _serve(app: App, stop: asyncio.Event, workers: int) -> None:
+    """Bind first, so that a taken port is known before workers start."""
+    server = _server(app)
+    async with app.working(workers):
+        stopping = asyncio.create_task(_when(stop, server.stop))
+        try:
+            await server.run(started=lambda address: _banner(app.settings, address, workers))
+        finally:
+            stopping.cancel()
+
+
+def _server(app: App) -> "Server":
+    try:
+        from embedq.api import Server, create_app  # noqa: PLC0415 its libraries are an extra
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"{error.name} is missing: install embedq[server]") from error
+    if app.metrics is None:
+        raise SettingsError("the API is served only by an application that was started for it")
+    settings = app.settings
+    api = create_app(app.client, app.operator, settings=settings, telemetry=app.telemetry, metrics=app.metrics)
+    keyed = settings.api_key is not None or settings.read_key is not None
+    return Server(api, host=settings.host, port=settings.port, keyed=keyed)
+
+
+async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
+    await event.wait()
+    act()
+
+
+def _signalled() -> asyncio.Event:
+    """Make an event that SIGINT and SIGTERM set: leaving is clean, whoever asks."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def _banner(settings: Settings, address: str | None, workers: int) -> None:
+    screen = console()
+    screen.print(f"\n[bold]embedq[/bold] {__version__}  [dim]{escape(settings.url)}[/dim]\n")
+    crew = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
+    facts = [("workers", crew)]
+    if address:
+        facts = [("API", address), ("docs", f"{address}/docs"), *facts]
+    for name, value in facts:
+        screen.print(f"  [dim]{name:<8}[/dim] {escape(value)}")
+    for line in _first_steps(address):
+        screen.print(line, markup=False, soft_wrap=True)
+    screen.print("\n[dim]Ctrl-C leaves cleanly. The log follows.[/dim]\n")
+
+
+def _first_steps(address: str | None) -> list[str]:
+    if address is None:
+        return []
+    body = '{"id": "n1", "text": "Call Ada about the loom"}'
+    return [
+        "",
+        "  Write a record, then find it by meaning:",
+        f"    curl {address}/collections/notes/records --json '{body}'",
+        f'    curl {address}/collections/notes/search --json \'{{"query": "weaving"}}\'',
+    ]

@@ -1,0 +1,60 @@
+"""Which collections there are, remembered for a moment so that a write does not ask twice."""
+
+from collections.abc import Sequence
+from time import monotonic
+
+from embedq.client.intake import check_collection
+from embedq.errors import NotFound
+from embedq.model import Collection, Declaration
+from embedq.ports import Store
+
+TRUSTED_SECONDS = 1.0  # a declaration changed by another process is seen after this
+
+
+class Catalogue:
+    """The collections of a store."""
+
+    def __init__(self, store: Store) -> None:
+        """Remember what this store says."""
+        self._store = store
+        self._known: dict[str, Collection] = {}
+        self._read_at = -TRUSTED_SECONDS
+
+    async def all(self) -> Sequence[Collection]:
+        """List the collections by name, as they are now."""
+        found = await self._store.collections()
+        self._known = {collection.declaration.name: collection for collection in found}
+        self._read_at = monotonic()
+        return found
+
+    async def find(self, name: str) -> Collection | None:
+        """Find a collection, None if it is not declared."""
+        if name not in self._known or monotonic() - self._read_at > TRUSTED_SECONDS:
+            await self.all()
+        return self._known.get(name)
+
+    async def look_up(self, name: str) -> Collection:
+        """Find a collection, or raise NotFound."""
+        check_collection(name)
+        found = await self.find(name)
+        if found is None:
+            raise NotFound(f"no collection {name!r}: declare it, or put a first record into it")
+        return found
+
+    async def look_up_learnt(self, name: str) -> Collection:
+        """Find a collection with what its space has learnt by now: the first vectors may have come a moment ago."""
+        found = await self.look_up(name)
+        if found.space.dimensions is None:
+            await self.all()
+            found = await self.look_up(name)
+        return found
+
+    async def declare(self, declaration: Declaration) -> Collection:
+        """Declare a collection and remember it."""
+        made = await self._store.declare(declaration)
+        self._known[declaration.name] = made
+        return made
+
+    def forget(self, name: str) -> None:
+        """Ask the store about this collection next time."""
+        self._known.pop(name, None)

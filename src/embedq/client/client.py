@@ -1,0 +1,254 @@
+"""The application's side of embedq."""
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from embedq.client.catalogue import Catalogue
+from embedq.client.intake import (
+    PriorityLike,
+    RecordLike,
+    check_collection,
+    check_texts,
+    read_ids,
+    read_patch,
+    read_priority,
+    read_records,
+    read_retry,
+    read_text_from,
+)
+from embedq.client.options import ClientOptions
+from embedq.client.searching import Embedders, Searching
+from embedq.client.waiting import wait_for
+from embedq.errors import Conflict, Invalid, NotFound, SettingsError
+from embedq.model import (
+    Answer,
+    Collection,
+    Declaration,
+    EmbedderName,
+    EmbeddingStatus,
+    NewRecord,
+    Page,
+    Priority,
+    Receipt,
+    Record,
+    RecordId,
+    RetryPolicy,
+    SearchMode,
+)
+from embedq.policy.naming import parse_embedder
+from embedq.ports import Store
+from embedq.telemetry import Event, Telemetry
+
+MAX_PAGE = 1000
+
+
+class Client:
+    """Writes records, reads them, and finds them by meaning and by words."""
+
+    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
+        """Write to and read from this store; embed queries with these embedders."""
+        self._store = store
+        self._embedders = embedders
+        self._options = options
+        self._telemetry = telemetry
+        self._catalogue = Catalogue(store)
+        self._searching = Searching(store, embedders, options=options, telemetry=telemetry)
+
+    async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
+        """Refuse what `put` would refuse, without writing; answer with the records as they were read."""
+        batch = read_records(records, self._options.limits)
+        known = await self._catalogue.find(collection)
+        check_texts(batch, known.declaration.text_from if known else None)
+        return batch
+
+    async def put(
+        self, collection: str, records: Sequence[RecordLike], *, connection: object | None = None
+    ) -> Sequence[Receipt]:
+        """Write records and arm their jobs, all or none; one receipt per record, in order.
+
+        The first put to an undeclared collection declares it with defaults, unless the settings are strict. With the
+        caller's `connection` the write becomes part of the caller's transaction; the collection must be there then.
+        """
+        started = monotonic()
+        batch = read_records(records, self._options.limits)
+        await self._ready(collection, declare=connection is None)
+        try:
+            receipts = await self._store.put(collection, batch, connection=connection)
+        except NotFound:  # dropped by another process since we last looked
+            self._catalogue.forget(collection)
+            await self._ready(collection, declare=connection is None)
+            receipts = await self._store.put(collection, batch, connection=connection)
+        spent = monotonic() - started
+        self._telemetry.emit(Event.PUT, level="debug", collection=collection, records=len(batch), seconds=spent)
+        return receipts
+
+    async def get(self, collection: str, id: str, *, with_vector: bool = False) -> Record:  # noqa: A002 the contract's own word
+        """Read one live record."""
+        [id_] = read_ids([id])
+        await self.collection(collection)
+        found = await self._store.get(collection, [id_], with_vectors=with_vector)
+        if not found:
+            raise _no_record(collection, id_)
+        return found[0]
+
+    async def records(
+        self,
+        collection: str,
+        *,
+        status: EmbeddingStatus | str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Record]:
+        """List live records, by embedding status if given."""
+        wanted = None if status is None else _embedding_status(status)
+        check_limit(limit)
+        await self.collection(collection)
+        return await self._store.records(collection, status=wanted, limit=limit, cursor=cursor)
+
+    async def patch(self, collection: str, id: str, changes: Mapping[str, Any]) -> Receipt:  # noqa: A002 the contract's own word
+        """Merge a change into a live record; it is embedded again only if its text changed."""
+        [id_] = read_ids([id])
+        patch = read_patch(changes, self._options.limits)
+        await self.collection(collection)
+        return await self._store.patch(collection, id_, patch)
+
+    async def delete(self, collection: str, ids: Sequence[str], *, purge: bool = False) -> Sequence[RecordId]:
+        """Take records out of search and cancel their jobs; answer with those that were there.
+
+        `purge` also removes text and vector for good. A single id that is not there: NotFound.
+        """
+        wanted = read_ids(ids)
+        await self.collection(collection)
+        gone = await self._store.delete(collection, wanted, purge=purge)
+        if not gone and len(wanted) == 1:
+            raise _no_record(collection, wanted[0])
+        self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)
+        return gone
+
+    async def regenerate(self, collection: str, id: str) -> Receipt:  # noqa: A002 the contract's own word
+        """Embed a record again, even if its vector is current."""
+        return await self.enqueue(collection, id, force=True)
+
+    async def enqueue(
+        self,
+        collection: str,
+        id: str,  # noqa: A002 the contract's own word
+        *,
+        force: bool = False,
+        priority: PriorityLike = None,
+    ) -> Receipt:
+        """Give a live record a job, if its current text has neither vector nor job, or if forced."""
+        [id_] = read_ids([id])
+        lane = read_priority(priority)
+        await self.collection(collection)
+        [receipt] = await self._store.enqueue(collection, [id_], force=force, job_priority=lane)
+        return receipt
+
+    async def search(
+        self,
+        collection: str,
+        query: str,
+        *,
+        k: int = 10,
+        mode: SearchMode | str = SearchMode.AUTO,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 the contract's own word
+        tenant: str | None = None,
+    ) -> Answer:
+        """Find records by meaning, by words, or both; the answer says how it was found and how fresh it is.
+
+        Without a query vector, `auto` and `hybrid` answer by words and say why; `semantic` raises SearchUnavailable.
+        """
+        asked = self._searching.read(query, k=k, mode=mode, filter=filter, tenant=tenant)
+        return await self._searching.answer(await self._catalogue.look_up_learnt(collection), asked)
+
+    async def wait(self, collection: str, ids: Sequence[str], *, timeout: float) -> dict[str, EmbeddingStatus]:  # noqa: ASYNC109 it says what it waited for and why it was in vain
+        """Wait until none of these records is pending; answer with a status per id.
+
+        Raise TimeoutError after `timeout` seconds; it says so if no worker is alive.
+        """
+        wanted = read_ids(ids)
+        await self.collection(collection)
+        return await wait_for(self._store, collection, wanted, seconds=timeout, heartbeat=self._options.heartbeat)
+
+    async def declare(
+        self,
+        name: str,
+        *,
+        text_from: Sequence[str] | None = None,
+        embedder: EmbedderName | str | None = None,
+        priority: PriorityLike = None,
+        retry: Mapping[str, Any] | RetryPolicy | None = None,
+    ) -> Collection:
+        """Declare a collection; the same declaration again changes nothing.
+
+        Another `text_from` embeds again what changes by it; another embedder over existing records: Conflict.
+        """
+        check_collection(name)
+        lane = read_priority(priority)
+        return await self._catalogue.declare(
+            Declaration(
+                name=name,
+                embedder=await self._embedder(name, embedder),
+                text_from=read_text_from(text_from),
+                priority=Priority.NORMAL if lane is None else lane,
+                retry=read_retry(retry, self._options.retry),
+            )
+        )
+
+    async def collections(self) -> Sequence[Collection]:
+        """List the collections by name."""
+        return await self._catalogue.all()
+
+    async def collection(self, name: str) -> Collection:
+        """Read a collection's declaration."""
+        return await self._catalogue.look_up(name)
+
+    async def drop(self, name: str, *, confirm: str) -> None:
+        """Remove a collection with its records, vectors and jobs; `confirm` repeats its name."""
+        await self._catalogue.look_up(name)
+        if confirm != name:
+            raise Conflict(f"this removes all of {name!r} for good: confirm it by its name")
+        await self._store.drop(name)
+        self._catalogue.forget(name)
+        self._telemetry.emit(Event.DELETED, level="warning", collection=name, dropped=True)
+
+    async def close(self) -> None:
+        """End what still runs for queries that were given up on."""
+        await self._searching.close()
+
+    async def _ready(self, name: str, *, declare: bool) -> None:
+        """See that a collection is there before it is written to."""
+        try:
+            await self._catalogue.look_up(name)
+        except NotFound:
+            if self._options.strict or not declare:
+                raise
+            await self.declare(name)
+
+    async def _embedder(self, collection: str, given: EmbedderName | str | None) -> EmbedderName:
+        """Read an embedder's name; none given means the collection's own, or the default for a new one."""
+        if given is None:
+            known = await self._catalogue.find(collection)
+            return known.declaration.embedder if known else self._options.embedder
+        try:
+            return self._embedders.canonical(parse_embedder(given) if isinstance(given, str) else given)
+        except SettingsError as error:
+            raise Invalid(str(error)) from error
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a page size that is no page."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise Invalid(f"limit={limit}: it must be 1 to {MAX_PAGE}; go on with the cursor")
+
+
+def _embedding_status(value: str) -> EmbeddingStatus:
+    try:
+        return EmbeddingStatus(value)
+    except ValueError:
+        raise Invalid(f"embedding_status {value!r}: write {', '.join(EmbeddingStatus)}") from None
+
+
+def _no_record(collection: str, id_: RecordId) -> NotFound:
+    return NotFound(f"no record {id_!r} in {collection!r}")

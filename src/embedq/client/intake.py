@@ -1,0 +1,198 @@
+"""What callers hand in, read into the model's nouns or refused with what to do."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from embedq.errors import Invalid, TooLarge
+from embedq.model import NewRecord, Patch, Priority, RecordId, RetryPolicy
+from embedq.policy.texts import (
+    Limits,
+    check_attributes,
+    check_id,
+    check_name,
+    check_record,
+    check_records,
+    check_text,
+    compose,
+)
+
+MAX_TEXT_FIELDS = 64
+MAX_FILTER_VALUES = 1000
+RECORD_FIELDS = frozenset({"id", "text", "attributes", "priority", "tenant"})
+PATCH_FIELDS = RECORD_FIELDS - {"id"}
+RETRY_FIELDS = frozenset({"base_seconds", "factor", "cap_seconds", "jitter", "max_attempts"})
+
+RecordLike = Mapping[str, Any] | NewRecord
+PriorityLike = Priority | int | str | None
+
+
+def read_records(items: Sequence[RecordLike], limits: Limits) -> list[NewRecord]:
+    """Read a batch, or refuse all of it and name every bad record by its position."""
+    problems: dict[int, str] = {}
+    records: dict[int, NewRecord] = {}
+    for position, item in enumerate(items):
+        try:
+            records[position] = read_record(item)
+        except Invalid as problem:
+            problems[position] = str(problem)
+    if problems:
+        problems |= _problems_of(records, limits)
+        raise Invalid(_refusal(problems, len(items)), problems=dict(sorted(problems.items())))
+    check_records(list(records.values()), limits)
+    return list(records.values())
+
+
+def check_texts(records: Sequence[NewRecord], text_from: Sequence[str] | None) -> None:
+    """Refuse records that would have no text to embed."""
+    problems: dict[int, str] = {}
+    for position, record in enumerate(records):
+        try:
+            compose(text_from, record.text, record.attributes or {})
+        except Invalid as problem:
+            problems[position] = str(problem)
+    if problems:
+        raise Invalid(_refusal(problems, len(records)), problems=problems)
+
+
+def read_record(item: RecordLike) -> NewRecord:
+    """Read one record; its values are checked with the batch."""
+    if isinstance(item, NewRecord):
+        return item
+    if not isinstance(item, Mapping):
+        raise Invalid(f"a record must be an object, not {type(item).__name__}")
+    _only(item, RECORD_FIELDS, "a record")
+    if "id" not in item:
+        raise Invalid("the record has no `id`")
+    return NewRecord(
+        id=RecordId(item["id"]),
+        text=item.get("text"),
+        attributes=item.get("attributes"),
+        priority=read_priority(item.get("priority")),
+        tenant=item.get("tenant"),
+    )
+
+
+def read_patch(changes: Mapping[str, Any], limits: Limits) -> Patch:
+    """Read a partial change of a record."""
+    if not isinstance(changes, Mapping):
+        raise Invalid(f"a change must be an object, not {type(changes).__name__}")
+    _only(changes, PATCH_FIELDS, "a change")
+    text, attributes, tenant = changes.get("text"), changes.get("attributes"), changes.get("tenant")
+    if text is not None:
+        check_text(text, limits)
+    if attributes is not None:
+        check_attributes(attributes, limits)
+    if tenant is not None:
+        check_id(tenant, what="tenant")
+    return Patch(text=text, attributes=attributes, priority=read_priority(changes.get("priority")), tenant=tenant)
+
+
+def read_ids(ids: Sequence[str]) -> list[RecordId]:
+    """Read record ids, each once."""
+    if isinstance(ids, str):
+        raise Invalid("ids must be a list of strings, not one string")
+    for id_ in ids:
+        check_id(id_)
+    return [RecordId(id_) for id_ in dict.fromkeys(ids)]
+
+
+def read_priority(value: object) -> Priority | None:
+    """Read `urgent`, `high`, `normal`, `low`, or 3 to 0."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            return Priority[value.upper()]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return Priority(value)
+    except (KeyError, ValueError):
+        pass
+    raise Invalid(f"priority {value!r}: write urgent, high, normal or low (or 3, 2, 1, 0)")
+
+
+def read_retry(value: Mapping[str, Any] | RetryPolicy | None, default: RetryPolicy) -> RetryPolicy:
+    """Read a retry policy; what is not said is the default's."""
+    if value is None or isinstance(value, RetryPolicy):
+        return value or default
+    _only(value, RETRY_FIELDS, "a retry policy")
+    base = _number(value, "base_seconds", default.base.total_seconds(), (0.0, 86_400.0))
+    cap = _number(value, "cap_seconds", max(base, default.cap.total_seconds()), (base, 604_800.0))
+    attempts = _number(value, "max_attempts", default.max_attempts, (1, 100))
+    if attempts != int(attempts):
+        raise Invalid(f"max_attempts={attempts!r}: it must be a whole number")
+    return RetryPolicy(
+        base=timedelta(seconds=base),
+        factor=_number(value, "factor", default.factor, (1.0, 100.0)),
+        cap=timedelta(seconds=cap),
+        jitter=_number(value, "jitter", default.jitter, (0.0, 1.0)),
+        max_attempts=int(attempts),
+    )
+
+
+def read_text_from(value: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Read the names of the attributes that make a text."""
+    if value is None:
+        return None
+    if isinstance(value, str) or not value or len(value) > MAX_TEXT_FIELDS:
+        raise Invalid(f"text_from must be a list of 1 to {MAX_TEXT_FIELDS} attribute names")
+    for name in value:
+        check_id(name, what="attribute name")
+    if len(set(value)) != len(value):
+        raise Invalid("text_from names an attribute twice")
+    return tuple(value)
+
+
+def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Read a filter: each attribute must be a value, or one of a list of values."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Invalid(f"filter must be an object of attribute: value, not {type(value).__name__}")
+    for name, wanted in value.items():
+        check_id(name, what="attribute name")
+        _check_wanted(name, wanted)
+    return dict(value)
+
+
+def check_collection(name: object) -> None:
+    """Refuse what cannot be a collection's name."""
+    if not isinstance(name, str):
+        raise Invalid(f"a collection's name must be a string, not {type(name).__name__}")
+    check_name(name)
+
+
+def _check_wanted(name: str, wanted: object) -> None:
+    values = wanted if isinstance(wanted, list | tuple) else [wanted]
+    if len(values) > MAX_FILTER_VALUES:
+        raise Invalid(f"filter {name!r}: at most {MAX_FILTER_VALUES} values")
+    if not all(value is None or isinstance(value, str | int | float | bool) for value in values):
+        raise Invalid(f"filter {name!r}: write a string, a number, true, false or null, or a list of these")
+
+
+def _problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, str]:
+    problems: dict[int, str] = {}
+    for position, record in records.items():
+        try:
+            check_record(record, limits)
+        except (Invalid, TooLarge) as problem:
+            problems[position] = str(problem)
+    return problems
+
+
+def _refusal(problems: Mapping[int, str], total: int) -> str:
+    first = "; ".join(f"[{position}] {what}" for position, what in sorted(problems.items())[:5])
+    return f"{len(problems)} of {total} records are refused, so none is stored: {first}"
+
+
+def _only(item: Mapping[str, Any], known: frozenset[str], what: str) -> None:
+    if unknown := sorted(str(name) for name in item if name not in known):
+        raise Invalid(f"{what} has no field {unknown[0][:64]!r}: it has {', '.join(sorted(known))}")
+
+
+def _number(item: Mapping[str, Any], name: str, default: float, bounds: tuple[float, float]) -> float:
+    value = item.get(name, default)
+    low, high = bounds
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise Invalid(f"{name}={value!r}: it must be a number from {low:g} to {high:g}")
+    return float(value)

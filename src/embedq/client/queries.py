@@ -1,0 +1,109 @@
+"""Vectors of queries: embedded once, remembered, and never waited for longer than a reader would."""
+
+import asyncio
+from collections import OrderedDict
+from datetime import timedelta
+from typing import Protocol
+
+import numpy as np
+
+from embedq.client.options import ClientOptions
+from embedq.errors import EmbedderError, NotNow, SettingsError
+from embedq.model import EmbedderName, Space, SpaceId, Vector
+from embedq.ports import Embedder, Store
+
+Key = tuple[SpaceId, str]
+
+
+class Embedders(Protocol):
+    """Where a client gets embedders for queries."""
+
+    def canonical(self, name: EmbedderName) -> EmbedderName:
+        """Write a name the one way it is stored. SettingsError: there is no such embedder."""
+        ...
+
+    async def get(self, name: EmbedderName) -> Embedder:
+        """Build an embedder, or hand out the one that is there. SettingsError: it lacks something."""
+        ...
+
+
+class NoVector(Exception):
+    """A query vector cannot be had; the message says why."""
+
+
+class QueryVectors:
+    """Embeds queries and remembers the last ones."""
+
+    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions) -> None:
+        """Embed with these embedders, within the fleet's budget."""
+        self._store = store
+        self._embedders = embedders
+        self._options = options
+        self._remembered: OrderedDict[Key, Vector] = OrderedDict()
+        self._running: dict[Key, asyncio.Task[Vector]] = {}
+
+    async def of(self, space: Space, words: str, *, within: timedelta) -> Vector:
+        """Answer with the query's vector in this space, or raise NoVector that says why there is none.
+
+        What takes longer goes on behind: a model that is loading is there for the next query.
+        """
+        key = (space.id, words)
+        if key in self._remembered:
+            self._remembered.move_to_end(key)
+            return self._remembered[key]
+        task = self._running.get(key) or self._start(key, space)
+        done, _ = await asyncio.wait([task], timeout=within.total_seconds())
+        if not done:
+            raise NoVector(f"{space.embedder} did not answer within {within.total_seconds():g} s")
+        return task.result()
+
+    async def close(self) -> None:
+        """End what still runs."""
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, key: Key, space: Space) -> asyncio.Task[Vector]:
+        task = asyncio.create_task(self._embed(space, key[1]), name="embedq-query")
+        self._running[key] = task
+        task.add_done_callback(lambda ended: self._ended(key, ended))
+        return task
+
+    def _ended(self, key: Key, task: asyncio.Task[Vector]) -> None:
+        self._running.pop(key, None)
+        if task.cancelled() or task.exception():  # looking at it also keeps asyncio from complaining
+            return
+        self._remembered[key] = task.result()
+        while len(self._remembered) > self._options.cached_queries:
+            self._remembered.popitem(last=False)
+
+    async def _embed(self, space: Space, words: str) -> Vector:
+        try:
+            embedder = await self._embedders.get(space.embedder)
+            await self._afford(embedder, space)
+            rows = await embedder.embed([words])
+        except NotNow as error:
+            await self._store.hold(space.id, error.retry_after or timedelta(0))
+            raise NoVector(str(error)) from error
+        except (EmbedderError, SettingsError) as error:
+            raise NoVector(str(error)) from error
+        return _row(rows, space)
+
+    async def _afford(self, embedder: Embedder, space: Space) -> None:
+        """A query takes from the same budget as the workers, and obeys the same Retry-After."""
+        if not embedder.remote:
+            return
+        wait = await self._store.take(space.id, self._options.budget)
+        if wait > timedelta(0):
+            raise NoVector(f"the request budget of {space.embedder} is used up for {wait.total_seconds():.1f} s")
+
+
+def _row(rows: Vector, space: Space) -> Vector:
+    """Check that the answer is one usable vector of this space."""
+    if rows.ndim != 2 or len(rows) != 1 or not np.isfinite(rows).all():  # noqa: PLR2004 a matrix
+        raise NoVector(f"{space.embedder} gave no usable vector")
+    if space.dimensions and rows.shape[1] != space.dimensions:
+        raise NoVector(f"{space.embedder} answered with {rows.shape[1]} dimensions, the space has {space.dimensions}")
+    row: Vector = rows[0]
+    return row

@@ -1,0 +1,132 @@
+"""From a query to an answer: by meaning, by words, or both."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from embedq.client.intake import read_filter
+from embedq.client.options import ClientOptions
+from embedq.client.queries import Embedders, NoVector, QueryVectors
+from embedq.errors import Invalid, SearchUnavailable
+from embedq.model import Answer, Collection, Hit, Query, SearchMode, Vector
+from embedq.policy.ranking import fuse
+from embedq.policy.texts import check_id
+from embedq.ports import Store
+from embedq.telemetry import Event, Telemetry
+
+__all__ = ["Embedders", "Searching"]
+
+MAX_K = 1000
+MAX_QUERY_BYTES = 32 * 1024
+FUSED_DEPTH = 4  # each ranking brings this many times k, so that a record low in one can still win by both
+LEAST_DEPTH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A search request that was read and found sound."""
+
+    words: str
+    mode: SearchMode
+    query: Query
+
+
+class Searching:
+    """Answers searches of a store."""
+
+    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
+        """Search this store; embed queries with these embedders."""
+        self._store = store
+        self._options = options
+        self._telemetry = telemetry
+        self._vectors = QueryVectors(store, embedders, options=options)
+
+    def read(
+        self,
+        words: str,
+        *,
+        k: int,
+        mode: SearchMode | str,
+        filter: Mapping[str, Any] | None,  # noqa: A002 the contract's own word
+        tenant: str | None,
+    ) -> Asked:
+        """Read a search request, or refuse it."""
+        _check_words(words)
+        _check_k(k)
+        if tenant is not None:
+            check_id(tenant, what="tenant")
+        return Asked(words=words, mode=_mode(mode), query=Query(k=k, filter=read_filter(filter), tenant=tenant))
+
+    async def answer(self, collection: Collection, asked: Asked) -> Answer:
+        """Answer a search; where no query vector can be had, words answer, and the answer says why."""
+        started = monotonic()
+        vector, reason = await self._vector(collection, asked)
+        mode, hits = await self._find(collection.declaration.name, asked, vector)
+        freshness = await self._store.freshness(collection.declaration.name)
+        self._telemetry.emit(
+            Event.SEARCHED,
+            level="debug",
+            collection=collection.declaration.name,
+            mode=mode.value,
+            hits=len(hits),
+            reason=reason,
+            seconds=monotonic() - started,
+        )
+        return Answer(hits=hits, mode_used=mode, reason=reason, freshness=freshness)
+
+    async def close(self) -> None:
+        """End what still runs for queries that were given up on."""
+        await self._vectors.close()
+
+    async def _vector(self, collection: Collection, asked: Asked) -> tuple[Vector | None, str | None]:
+        if asked.mode is SearchMode.KEYWORD:
+            return None, None
+        semantic = asked.mode is SearchMode.SEMANTIC
+        limit = self._options.semantic_timeout if semantic else self._options.query_timeout
+        try:
+            return await self._vectors.of(collection.space, asked.words, within=limit), None
+        except NoVector as why:
+            if semantic:
+                raise SearchUnavailable(f"no query vector: {why}; mode auto or keyword answers by words") from why
+            return None, f"answered by words: {why}"
+
+    async def _find(self, name: str, asked: Asked, vector: Vector | None) -> tuple[SearchMode, list[Hit]]:
+        if vector is None:
+            return SearchMode.KEYWORD, list(await self._store.search_words(name, asked.words, asked.query))
+        if asked.mode is SearchMode.SEMANTIC:
+            return SearchMode.SEMANTIC, list(await self._store.search_vector(name, vector, asked.query))
+        k = asked.query.k
+        deep = Query(k=max(FUSED_DEPTH * k, LEAST_DEPTH), filter=asked.query.filter, tenant=asked.query.tenant)
+        near, worded = await asyncio.gather(
+            self._store.search_vector(name, vector, deep), self._store.search_words(name, asked.words, deep)
+        )
+        return SearchMode.HYBRID, fuse([near, worded], k)
+
+
+def _check_words(words: object) -> None:
+    if not isinstance(words, str):
+        raise Invalid(f"the query must be a string, not {type(words).__name__}")
+    if not words.strip():
+        raise Invalid("the query is empty: write what to look for")
+    try:
+        size = len(words.encode())
+    except UnicodeEncodeError as error:
+        raise Invalid(f"the query is no valid Unicode (a lone surrogate at position {error.start})") from error
+    if size > MAX_QUERY_BYTES:
+        raise Invalid(f"the query has {size} bytes, the limit is {MAX_QUERY_BYTES}")
+    if "\0" in words:
+        raise Invalid("the query must not hold NUL characters")
+
+
+def _check_k(k: object) -> None:
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
+        raise Invalid(f"k={k}: it must be a whole number from 1 to {MAX_K}")
+
+
+def _mode(value: str) -> SearchMode:
+    try:
+        return SearchMode(value)
+    except ValueError:
+        raise Invalid(f"mode {value!r}: write {', '.join(SearchMode)}") from None

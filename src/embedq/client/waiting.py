@@ -1,0 +1,51 @@
+"""Waiting for records to be embedded."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from time import monotonic
+
+from embedq.errors import Invalid, NotFound
+from embedq.model import EmbeddingStatus, RecordId
+from embedq.ports import Store
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25  # seconds between looks
+LOOK_AT = 1000  # records per look
+
+
+async def wait_for(
+    store: Store, collection: str, ids: Sequence[RecordId], *, seconds: float, heartbeat: timedelta
+) -> dict[str, EmbeddingStatus]:
+    """Look until none of these records is pending, in pauses that grow; raise TimeoutError when it takes too long."""
+    if not seconds >= 0:
+        raise Invalid(f"timeout={seconds}: it must be a number of seconds, 0 or more")
+    end, pause = monotonic() + seconds, FIRST_PAUSE
+    statuses = await _statuses(store, collection, ids)
+    while pending := [id_ for id_ in ids if statuses[id_] is EmbeddingStatus.PENDING]:
+        left = end - monotonic()
+        if left <= 0:
+            raise TimeoutError(await _why(store, collection, len(pending), seconds, heartbeat))
+        await asyncio.sleep(min(pause, left))
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+        statuses |= await _statuses(store, collection, pending)
+    return dict(statuses)
+
+
+async def _statuses(store: Store, collection: str, ids: Sequence[RecordId]) -> dict[str, EmbeddingStatus]:
+    found: dict[str, EmbeddingStatus] = {}
+    for start in range(0, len(ids), LOOK_AT):
+        for record in await store.get(collection, ids[start : start + LOOK_AT]):
+            found[record.id] = record.embedding_status
+    if gone := [id_ for id_ in ids if id_ not in found]:
+        raise NotFound(f"no record {gone[0]!r} in {collection!r}" + (f", nor {len(gone) - 1} more" * (len(gone) > 1)))
+    return found
+
+
+async def _why(store: Store, collection: str, pending: int, seconds: float, heartbeat: timedelta) -> str:
+    """Say what was waited for, and what keeps it if that is plain."""
+    what = f"{pending} records of {collection!r} are still pending after {seconds:g} s"
+    if await store.paused():
+        return f"{what}: the queue is paused; resume it"
+    if not any(worker.alive for worker in await store.workers(heartbeat=heartbeat)):
+        return f"{what}: no worker is alive; start one with `embedq work`, or open with workers=1"
+    return what

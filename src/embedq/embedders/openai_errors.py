@@ -1,0 +1,110 @@
+"""What the OpenAI SDK's errors mean. The key is kept out of every message, whatever a server echoes."""
+
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import openai
+
+from embedq.embedders.answers import error_of
+from embedq.errors import EmbedderError, Transient, Unavailable
+
+_LONGEST_MESSAGE = 300
+_LONGEST_WAIT = timedelta(days=1)
+_SHORTEST_SECRET_TEXT = 8  # a shorter text may stand in a message by chance
+# By name, since the SDK's HTTP library is httpx in some versions and httpx2 in others.
+_NEVER_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
+_HINTS = {
+    401: "Check OPENAI_API_KEY.",
+    403: "Check what the key in OPENAI_API_KEY may do.",
+    404: "Check the model's name and OPENAI_BASE_URL.",
+}
+
+
+def translated(error: openai.OpenAIError, *, key: str, texts: Sequence[str]) -> EmbedderError:
+    """Say which of our kinds an SDK error is, in words that hold neither the key nor the texts."""
+    _redact(error, key)
+    if isinstance(error, openai.APIStatusError):
+        said = _without_texts(error.message, texts)[:_LONGEST_MESSAGE]
+        message = f"The provider answered {error.status_code}: {said} {_HINTS.get(error.status_code, '')}".rstrip()
+        return error_of(error.status_code, message, retry_after=retry_after(error.response.headers))
+    if isinstance(error, openai.APIConnectionError):
+        return _unanswered(error)
+    return Transient(f"The provider's answer could not be understood ({type(error).__name__}).", code="bad_answer")
+
+
+def retry_after(headers: Mapping[str, str]) -> timedelta | None:
+    """Read how long the provider asks to wait: milliseconds, seconds, or a date against its own clock."""
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return _bounded(milliseconds / 1000)
+    asked = headers.get("retry-after")
+    if (seconds := _number(asked)) is not None:
+        return _bounded(seconds)
+    until = _moment(asked)
+    if until is None:
+        return None
+    return _bounded((until - (_moment(headers.get("date")) or datetime.now(UTC))).total_seconds())
+
+
+def _unanswered(error: openai.APIConnectionError) -> EmbedderError:
+    reasons = list(_chain(error.__cause__))
+    names = {parent.__name__ for reason in reasons for parent in type(reason).__mro__}
+    detail = next((type(reason).__name__ for reason in reasons), type(error).__name__)
+    if names & _NEVER_REACHED or any(isinstance(reason, ssl.SSLError) for reason in reasons):
+        return Unavailable(f"The provider cannot be reached ({detail}). Check OPENAI_BASE_URL.", code="unreachable")
+    if isinstance(error, openai.APITimeoutError):
+        return Transient("The provider did not answer in time.", code="timeout")
+    return Transient(f"The connection was lost mid-way ({detail}).", code="connection_lost")
+
+
+def _redact(error: BaseException, key: str) -> None:
+    # The error stays as cause, and its text ends up in stack traces.
+    for link in _chain(error):
+        link.args = tuple(_starred(part, key) for part in link.args)
+        if isinstance(link, openai.APIError):
+            link.message = _starred(link.message, key)
+            link.body = _starred(link.body, key)
+
+
+def _starred(part: Any, key: str) -> Any:  # noqa: ANN401 - whatever an exception carries
+    if isinstance(part, str):
+        return part.replace(key, "***")
+    return "***" if key in repr(part) else part
+
+
+def _without_texts(message: str, texts: Sequence[str]) -> str:
+    for text in texts:
+        if len(text) >= _SHORTEST_SECRET_TEXT and text in message:
+            message = message.replace(text, f"<text of {len(text)} characters>")
+    return message
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        return float(value) if value is not None else None
+    except ValueError:
+        return None
+
+
+def _moment(value: str | None) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(value) if value else None
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+
+
+def _bounded(seconds: float) -> timedelta | None:
+    if seconds != seconds:  # noqa: PLR0124 - only NaN differs from itself
+        return None
+    return timedelta(seconds=min(max(seconds, 0.0), _LONGEST_WAIT.total_seconds()))

@@ -1,0 +1,109 @@
+"""One JSON line per event. Keys never stand in it; texts only as length and hash, unless asked for."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from enum import Enum
+from hashlib import sha256
+from math import isfinite
+from typing import Any, TextIO
+
+import structlog
+
+from embedq.telemetry import Event, Facts
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+HIDDEN = "[hidden]"
+LEAST_SECRET = 4  # a shorter value would blot out half of every line
+TEXT_FACTS = frozenset({"text", "texts", "query", "words", "observations"})
+LOGGED_AS = {  # the names under which log readers look for these
+    "job_id": "jobId",
+    "job_ids": "jobIds",
+    "record_id": "entityName",
+    "error_type": "errorType",
+    "max_attempts": "maxAttempts",
+    "worker_id": "workerId",
+    "rate_limiter": "rateLimiter",
+}
+
+
+class Journal:
+    """A telemetry handler that writes log lines."""
+
+    def __init__(
+        self,
+        *,
+        stream: TextIO | None = None,
+        level: str = "info",
+        log_text: bool = False,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        """Write to this stream (stderr if none) what is at least of this level, without these secrets."""
+        self._least = LEVELS[level]
+        self._log_text = log_text
+        self._secrets = tuple(secret for secret in secrets if len(secret) >= LEAST_SECRET)
+        self._render: Callable[..., Any] = structlog.processors.JSONRenderer(ensure_ascii=False)
+        self._logger = structlog.WriteLogger(stream or sys.stderr)
+
+    def __call__(self, event: Event, level: str, facts: Facts) -> None:
+        """Write one event."""
+        if LEVELS[level] < self._least:
+            return
+        line: dict[str, Any] = {
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "level": level,
+            "event": event.value,
+        }
+        line |= {LOGGED_AS.get(name, name): self._fact(name, value) for name, value in facts.items()}
+        try:
+            self._logger.msg(self._render(None, level, line))
+        except (OSError, ValueError):  # a full disk or a closed terminal must not stop the queue
+            return
+
+    def _fact(self, name: str, value: object) -> object:
+        return self._plain(_named(value) if name in TEXT_FACTS and not self._log_text else value)
+
+    def _plain(self, value: object) -> object:
+        """Write a fact as JSON can hold it."""
+        match value:
+            case Mapping():
+                return {self._scrub(str(key)): self._fact(str(key), item) for key, item in value.items()}
+            case list() | tuple() | set() | frozenset():
+                return [self._plain(item) for item in value]
+            case None | bool() | int():
+                return value
+            case _:
+                number = _number(value)
+                return self._scrub(_words(value)) if number is None else number
+
+    def _scrub(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written
+
+
+def _named(value: object) -> object:
+    """Name a text by its length and hash; what is no text, such as how many there were, stays."""
+    if isinstance(value, list | tuple):
+        return [_named(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    digest = sha256(value.encode(errors="surrogatepass")).hexdigest()
+    return {"length": len(value), "sha256": digest[:16]}
+
+
+def _number(value: object) -> float | None:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    return seconds if isinstance(seconds, float) and isfinite(seconds) else None
+
+
+def _words(value: object) -> str:
+    match value:
+        case Enum():
+            return str(value.value)
+        case date():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case _:
+            return str(value)

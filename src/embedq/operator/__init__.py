@@ -1,0 +1,28 @@
+"""What people who run it call: status, pause, drain, dead letters, repair."""
+
+from embedq.operator.operator import Operator, OperatorOptions
+from embedq.operator.report import (
+    DrainReport,
+    Finding,
+    QueueStatus,
+    Readiness,
+    Repaired,
+    RepairReport,
+    Revived,
+    Verdict,
+    worker_facts,
+)
+
+__all__ = [
+    "DrainReport",
+    "Finding",
+    "Operator",
+    "OperatorOptions",
+    "QueueStatus",
+    "Readiness",
+    "RepairReport",
+    "Repaired",
+    "Revived",
+    "Verdict",
+    "worker_facts",
+]

@@ -1,0 +1,83 @@
+"""What commonly goes wrong, looked at in one go."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from embedq.errors import StoreError
+from embedq.operator.report import Finding, QueueStatus, Verdict
+from embedq.operator.watching import RECOVERY_OFF
+from embedq.ports import Store
+
+CLOCK_SLACK = timedelta(minutes=1)
+
+
+async def examine(
+    store: Store,
+    status: Callable[[], Awaitable[QueueStatus]],
+    probes: Sequence[Callable[[], Awaitable[Finding]]],
+) -> list[Finding]:
+    """Check the database first; the queue is looked at only if it answers."""
+    findings = [await _database(store)]
+    if findings[0].verdict is Verdict.OK:
+        findings += _queue(await status(), datetime.now(UTC))
+    return findings + [await probe() for probe in probes]
+
+
+async def _database(store: Store) -> Finding:
+    try:
+        await store.check()
+    except StoreError as trouble:
+        return Finding(check="database", verdict=Verdict.PROBLEM, message=str(trouble))
+    return Finding(check="database", verdict=Verdict.OK, message="answers, and its schema fits")
+
+
+def _queue(status: QueueStatus, now: datetime) -> list[Finding]:
+    return [_pause(status), _workers(status), _dead(status), _recovery(status), _clock(status, now)]
+
+
+def _pause(status: QueueStatus) -> Finding:
+    if status.paused:
+        return _warning("queue", "paused: nothing is leased until `embedq resume`")
+    return _ok("queue", f"runs; {status.total('pending')} pending, {status.total('processing')} processing")
+
+
+def _workers(status: QueueStatus) -> Finding:
+    alive = [worker for worker in status.workers if worker.alive]
+    waiting = status.total("pending")
+    if not alive:
+        what = f"{waiting:,} jobs wait and no worker is alive" if waiting else "none is alive"
+        return _warning("workers", f"{what}: start one with `embedq work` or `embedq up`")
+    ill = [f"{w.info.id} is {w.report.health.value}" for w in alive if w.report.health.value != "HEALTHY"]
+    halted = [f"{name} is halted, `embedq resume` tries again" for w in alive for name in w.report.halted]
+    if ill or halted:
+        return Finding(check="workers", verdict=Verdict.PROBLEM, message="; ".join(dict.fromkeys(ill + halted)))
+    return _ok("workers", f"{len(alive)} alive and healthy")
+
+
+def _dead(status: QueueStatus) -> Finding:
+    if failed := status.total("failed"):
+        return _warning(
+            "dead letters", f"{failed:,}: `embedq dead stats` groups their causes, `embedq retry-failed` tries again"
+        )
+    return _ok("dead letters", "none")
+
+
+def _recovery(status: QueueStatus) -> Finding:
+    return _ok("recovery", "on") if status.recovery else _warning("recovery", RECOVERY_OFF)
+
+
+def _clock(status: QueueStatus, now: datetime) -> Finding:
+    """A worker that was seen in the future means that this clock was set back, or that two hosts disagree."""
+    latest = max((worker.seen_at for worker in status.workers), default=now)
+    if latest > now + CLOCK_SLACK:
+        ahead = (latest - now).total_seconds()
+        return _warning("clock", f"a worker was last seen {ahead:.0f} s in the future: was the clock set back?")
+    return _ok("clock", "agrees with what the database saw")
+
+
+def _ok(check: str, message: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.OK, message=message)
+
+
+def _warning(check: str, message: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.WARNING, message=message)

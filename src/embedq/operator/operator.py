@@ -1,0 +1,265 @@
+"""The side of embedq that people who run it call."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from embedq.errors import Conflict, Invalid, NotFound, StoreError
+from embedq.model import (
+    Health,
+    HealthReport,
+    Job,
+    JobFilter,
+    JobId,
+    JobStatus,
+    Missing,
+    Page,
+    Process,
+    Reason,
+    Rescued,
+    Worker,
+    WorkerId,
+    WorkerInfo,
+)
+from embedq.operator import checkup, repairing, watching
+from embedq.operator.probes import Probe
+from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
+from embedq.ports import Store
+from embedq.telemetry import Event, Telemetry
+
+MAX_PAGE = 1000
+REVIVE_BATCH = 1000
+DRAIN_POLL = (0.02, 0.5)  # seconds: the first look, and the longest pause between looks
+MAX_MINUTES = 60 * 24 * 365
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions:
+    """What an operator is told by the settings."""
+
+    heartbeat: timedelta = timedelta(seconds=60)
+    recovery: bool = True  # False: nothing is rescued unasked
+
+
+class Operator:
+    """Watches and steers a queue. Everything holds for every process that uses the database."""
+
+    def __init__(
+        self, store: Store, *, options: OperatorOptions, telemetry: Telemetry, probes: Sequence[Probe] = ()
+    ) -> None:
+        """Operate this store; `probes` are further checks for the doctor."""
+        self._store = store
+        self._options = options
+        self._telemetry = telemetry
+        self._probes = tuple(probes)
+
+    async def status(self) -> QueueStatus:
+        """Show the whole queue at one glance."""
+        return await watching.look(self._store, heartbeat=self._options.heartbeat, recovery=self._options.recovery)
+
+    async def health(self) -> Readiness:
+        """Say whether the database answers and the fleet can work; never raises for a database in trouble."""
+        try:
+            await self._store.check()
+            status = await self.status()
+        except StoreError as trouble:
+            return Readiness(ready=False, database=str(trouble), status=None)
+        return Readiness(ready=status.health is not Health.CRITICAL, database="ok", status=status)
+
+    async def pause(self) -> None:
+        """Stop all leasing, everywhere. Jobs that are leased are finished."""
+        await self._store.pause()
+        self._telemetry.emit(Event.PAUSED)
+
+    async def resume(self) -> None:
+        """Let leasing go on, and try halted embedders again."""
+        await self._store.resume()
+        self._telemetry.emit(Event.RESUMED)
+
+    async def drain(self, timeout: float = 300) -> DrainReport:  # noqa: ASYNC109 running out of it is an answer, not an error
+        """Wait until nothing is left that can still move: when paused, until no job is leased.
+
+        A job that waits for a later retry can still move, so it is waited for.
+        """
+        if not timeout >= 0:
+            raise Invalid(f"timeout={timeout}: it must be a number of seconds, 0 or more")
+        started, pause = monotonic(), DRAIN_POLL[0]
+        while True:
+            report = await self._remaining(started)
+            left = timeout - report.elapsed
+            if report.status == "drained" or left <= 0:
+                return report
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 1.5, DRAIN_POLL[1])
+
+    async def retry_failed(self, collection: str | None = None) -> Revived:
+        """Arm all dead letters again, or those of one collection."""
+        return await self.replay_all(JobFilter(status=JobStatus.FAILED, collection=collection))
+
+    async def requeue_stale(self, threshold_minutes: float | None = None) -> Sequence[Rescued]:
+        """Take back jobs whose lease ran out, and with a threshold those that were not renewed for so long."""
+        if threshold_minutes is not None and not 0 <= threshold_minutes <= MAX_MINUTES:
+            raise Invalid(f"threshold_minutes={threshold_minutes}: it must be 0 to {MAX_MINUTES}")
+        span = None if threshold_minutes is None else timedelta(minutes=threshold_minutes)
+        rescued = await self._store.rescue(unrenewed_for=span)
+        if rescued:
+            self._telemetry.emit(
+                Event.RESCUED, level="warning", by="hand", count=len(rescued), jobs=[job.job_id for job in rescued]
+            )
+        return rescued
+
+    async def jobs(self, which: JobFilter | None = None, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
+        """List jobs."""
+        if not 1 <= limit <= MAX_PAGE:
+            raise Invalid(f"limit={limit}: it must be 1 to {MAX_PAGE}; go on with the cursor")
+        which = which or JobFilter()
+        await self._known(which.collection)
+        return await self._store.jobs(which, limit=limit, cursor=cursor)
+
+    async def job(self, id: str) -> Job:  # noqa: A002 the contract's own word
+        """Read one job."""
+        job = await self._store.job(JobId(id))
+        if job is None:
+            raise _no_job(id)
+        return job
+
+    async def cancel(self, id: str) -> Job:  # noqa: A002 the contract's own word
+        """Cancel a job that is pending or processing; a finished one stays as it is: Conflict."""
+        before = await self.job(id)
+        if before.status not in {JobStatus.PENDING, JobStatus.RETRYING, JobStatus.PROCESSING}:
+            raise Conflict(f"job {id} is {before.status}: only a pending or processing job can be cancelled")
+        job = await self._store.cancel(JobId(id))
+        if job is None:
+            raise _no_job(id)
+        self._telemetry.emit(Event.CANCELLED, job=id, collection=job.collection, status=job.status.value)
+        return job
+
+    async def dead(
+        self,
+        *,
+        collection: str | None = None,
+        reason: Reason | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Job]:
+        """List dead letters."""
+        which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=reason)
+        return await self.jobs(which, limit=limit, cursor=cursor)
+
+    async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
+        """Group dead letters by their causes."""
+        return await self._store.dead_stats()
+
+    async def replay(self, id: str) -> Job:  # noqa: A002 the contract's own word
+        """Arm one failed or cancelled job again."""
+        if not await self._store.revive(JobFilter(), job=JobId(id), limit=1):
+            job = await self.job(id)
+            raise Conflict(f"job {id} is {job.status}: only a failed or cancelled job of a live record can be replayed")
+        self._telemetry.emit(Event.REVIVED, job=id, jobs=1)
+        return await self.job(id)
+
+    async def replay_all(self, which: JobFilter | None = None) -> Revived:
+        """Arm dead letters again, by collection and reason if given; each at most once."""
+        which = which or JobFilter()
+        await self._known(which.collection)
+        counts = await self._store.counts()
+        names = [which.collection] if which.collection else [name for name, count in counts.items() if count.failed]
+        revived = {
+            name: await self._revive(name, which.reason, counts[name].failed) for name in names if name in counts
+        }
+        found = Revived(by_collection={name: jobs for name, jobs in revived.items() if jobs})
+        self._telemetry.emit(Event.REVIVED, jobs=found.total, by_collection=dict(found.by_collection))
+        return found
+
+    async def repair(
+        self,
+        *,
+        deep: bool = False,
+        limit: int | None = None,
+        progress: repairing.Progress | None = None,
+    ) -> RepairReport:
+        """Find live records with neither a current vector nor a job, and give them one.
+
+        `deep` first checks every record against its vector by reading them all; `limit` bounds the records looked at.
+        """
+        if limit is not None and limit < 1:
+            raise Invalid(f"limit={limit}: it must be 1 or more")
+        report = await repairing.repair(self._store, deep=deep, limit=limit, progress=progress)
+        self._telemetry.emit(
+            Event.RECONCILED, level="warning" if report.armed else "info", by="hand", armed=report.armed, deep=deep
+        )
+        return report
+
+    async def missing(self, collection: str, limit: int = 10) -> Sequence[Missing]:
+        """List some live records without a vector of their current text."""
+        if not 1 <= limit <= MAX_PAGE:
+            raise Invalid(f"limit={limit}: it must be 1 to {MAX_PAGE}")
+        await self._known(collection)
+        return await self._store.missing(collection, limit=limit)
+
+    async def workers(self) -> Sequence[Worker]:
+        """List the workers that were seen within a day."""
+        return await self._store.workers(heartbeat=self._options.heartbeat)
+
+    async def register(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 the contract's own word
+        host: str = "",
+        pid: int = 0,
+        version: str = "",
+        embedder: str = "",
+    ) -> WorkerInfo:
+        """Enter a worker that runs elsewhere; without an id it gets one."""
+        process = Process(host=host, boot="", pid=pid, born="")
+        info = WorkerInfo(
+            id=WorkerId(id or f"worker-{uuid4().hex}"), process=process, version=version, embedder=embedder
+        )
+        await self._store.register(info)
+        return info
+
+    async def beat(self, id: str, report: HealthReport | None = None) -> None:  # noqa: A002 the contract's own word
+        """Note that a worker lives, and how it fares."""
+        if not await self._store.beat(WorkerId(id), report or HealthReport()):
+            raise NotFound(f"no worker {id!r}: register it first")
+
+    async def doctor(self) -> Sequence[Finding]:
+        """Look at everything that commonly goes wrong, and say what to do."""
+        return await checkup.examine(self._store, self.status, self._probes)
+
+    async def _remaining(self, started: float) -> DrainReport:
+        paused = await self._store.paused()
+        counts = (await self._store.counts()).values()
+        pending, leased = sum(count.pending for count in counts), sum(count.processing for count in counts)
+        remaining = leased if paused else pending + leased
+        return DrainReport(
+            status="timeout" if remaining else "drained",
+            waited_for="leased" if paused else "all",
+            elapsed=monotonic() - started,
+            remaining=remaining,
+            pending=pending,
+        )
+
+    async def _revive(self, collection: str, reason: Reason | None, at_most: int) -> int:
+        """Bounded by what was dead at the start: a text that fails again at once must not be revived for ever."""
+        which, revived = JobFilter(status=JobStatus.FAILED, collection=collection, reason=reason), 0
+        while revived < at_most:
+            some = await self._store.revive(which, limit=min(REVIVE_BATCH, at_most - revived))
+            if not some:
+                break
+            revived += some
+        return revived
+
+    async def _known(self, collection: str | None) -> None:
+        if collection is None:
+            return
+        if collection not in {found.declaration.name for found in await self._store.collections()}:
+            raise NotFound(f"no collection {collection!r}")
+
+
+def _no_job(id_: str) -> NotFound:
+    return NotFound(f"no job {id_!r}")

@@ -1,0 +1,65 @@
+"""Reconcile on demand: find records with neither vector nor job, and give them one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from embedq.operator.report import Repaired, RepairReport
+from embedq.ports import Store
+
+STRETCH = 1000  # records per round trip
+
+Progress = Callable[[str, int], None]  # the collection, and how many of its records were looked at since the last call
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """How many records may still be looked at; None: all."""
+
+    left: int | None
+
+    @property
+    def stretch(self) -> int:
+        return STRETCH if self.left is None else min(STRETCH, self.left)
+
+    def spend(self, records: int) -> None:
+        if self.left is not None:
+            self.left -= records
+
+
+async def repair(store: Store, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
+    """Walk all collections by key, so that hopeless records do not hide the others."""
+    allowance, found, tell = _Allowance(limit), {}, progress or _silently
+    for collection in await store.collections():
+        name = collection.declaration.name
+        mended = await _recount(store, name, tell) if deep else 0
+        found[name] = await _arm(store, name, allowance, tell, mended)
+    return RepairReport(by_collection=found, complete=allowance.left is None or allowance.left > 0)
+
+
+async def _recount(store: Store, name: str, tell: Progress) -> int:
+    mended, after = 0, None
+    while True:
+        some, after = await store.recount(name, after=after, limit=STRETCH)
+        mended += some
+        tell(name, STRETCH)
+        if after is None:
+            return mended
+
+
+async def _arm(store: Store, name: str, allowance: _Allowance, tell: Progress, mended: int) -> Repaired:
+    missing = armed = 0
+    after: str | None = None
+    while allowance.stretch > 0:
+        stretch = await store.missing(name, after=after, limit=allowance.stretch)
+        if not stretch:
+            break
+        needy = [record.id for record in stretch if record.needs_job]
+        armed += await store.reconcile(name, needy) if needy else 0
+        missing, after = missing + len(stretch), stretch[-1].key
+        allowance.spend(len(stretch))
+        tell(name, len(stretch))
+    return Repaired(missing=missing, armed=armed, mended=mended)
+
+
+def _silently(_collection: str, _records: int) -> None:
+    """Tell nobody."""

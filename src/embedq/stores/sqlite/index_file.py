@@ -1,0 +1,210 @@
+"""A search index kept beside the database, so that the next process need not build it."""
+
+import fcntl
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from numpy.typing import NDArray
+
+from embedq.model import Vector
+from embedq.stores.sqlite.index import FlatIndex
+from embedq.stores.sqlite.index_rows import Witness
+from embedq.stores.sqlite.index_slots import Rids
+
+_MAGIC = b"embedqix"
+_FORMAT = 1
+_PREFIX = struct.Struct("<8sI")  # magic, length of the header
+_CHECKSUM = struct.Struct("<I")
+_LONGEST_HEADER = 1 << 16
+_ROWS = 4096  # written per turn, so that a change waits for milliseconds only
+_PART = 1 << 26  # bytes per read
+
+
+class Misfit(Exception):
+    """Why a saved index cannot be used, or a save did not happen."""
+
+
+class Busy(Misfit):
+    """Why a save did not happen this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a saved index holds, and of which database."""
+
+    identity: int
+    collection: int
+    space: int
+    dimensions: int
+    mark: int  # every vector up to this seq is in it
+    count: int
+    witnesses: tuple[Witness, ...]
+
+    def same_index(self, other: "Header") -> bool:
+        """Say whether both are of one collection and space of one database."""
+        return _subject(self) == _subject(other)
+
+
+class IndexFile:
+    """One saved index. A header, the rids, the unit vectors, and a checksum over them all."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; it need not exist."""
+        self._path = path
+
+    def header(self) -> Header | None:
+        """Read what is saved. None: nothing. Raise Misfit if it is no index file, or not whole."""
+        with self._reading() as file:
+            return _read_header(file)[0] if file else None
+
+    def load(self) -> tuple[Header, FlatIndex]:
+        """Read the index. Raise Misfit if there is none, or it is damaged."""
+        with self._reading() as file:
+            if file is None:
+                raise Misfit("there is none")
+            header, checksum = _read_header(file)
+            return header, _read_index(file, header, checksum)
+
+    def save(self, header: Header, index: FlatIndex, changes: int) -> bool:
+        """Replace the file and say so, unless it is as new already.
+
+        Raise Busy if another process is writing it, or if the index moves on from `changes` while it is written; Misfit
+        if the disk does not take it.
+        """
+        try:
+            self._path.parent.mkdir(exist_ok=True)
+            with self._alone():
+                if self._is_as_new_as(header):
+                    return False
+                self._replace(header, index, changes)
+                return True
+        except OSError as error:
+            raise Misfit(f"it cannot be written: {error.strerror}") from error
+
+    def remove(self) -> None:
+        """Take the file away with what belongs to it."""
+        for path in (self._path, self._beside("new"), self._beside("lock")):
+            path.unlink(missing_ok=True)
+
+    def _beside(self, suffix: str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{suffix}")
+
+    @contextmanager
+    def _reading(self) -> Iterator[BinaryIO | None]:
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                yield file
+        except FileNotFoundError:
+            yield None
+        except OSError as error:
+            raise Misfit(f"it cannot be read: {error.strerror}") from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other writers out. The kernel frees the lock of a process that dies."""
+        with self._beside("lock").open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as busy:
+                raise Busy("another process is writing it") from busy
+            yield
+
+    def _is_as_new_as(self, header: Header) -> bool:
+        try:
+            there = self.header()
+        except Misfit:
+            return False
+        return there is not None and there.same_index(header) and there.mark >= header.mark
+
+    def _replace(self, header: Header, index: FlatIndex, changes: int) -> None:
+        new = self._beside("new")
+        try:
+            with new.open("wb", buffering=0) as file:
+                _write(file, header, index, changes)
+                os.fsync(file.fileno())
+            new.replace(self._path)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def _subject(header: Header) -> tuple[int, ...]:
+    return header.identity, header.collection, header.space, header.dimensions
+
+
+def _write(file: Any, header: Header, index: FlatIndex, changes: int) -> None:  # noqa: ANN401 - a raw file
+    facts = json.dumps({"format": _FORMAT, **asdict(header)}).encode()
+    checksum = _put(file, facts, _put(file, _PREFIX.pack(_MAGIC, len(facts)), 0))
+    with _unchanged(index, changes) as (rids, _):
+        checksum = _put(file, rids.astype("<i8", copy=False).data, checksum)
+    for start in range(0, header.count, _ROWS):
+        with _unchanged(index, changes) as (_, rows):
+            checksum = _put(file, rows[start : start + _ROWS].astype("<f4", copy=False).data, checksum)
+    _put(file, _CHECKSUM.pack(checksum), checksum)
+
+
+@contextmanager
+def _unchanged(index: FlatIndex, changes: int) -> Iterator[tuple[Rids, Vector]]:
+    with index.content() as content:
+        if index.changes != changes:
+            raise Busy("it changed while it was written")
+        yield content
+
+
+def _put(file: Any, data: bytes | memoryview, checksum: int) -> int:  # noqa: ANN401 - a raw file
+    rest = memoryview(data).cast("B") if len(data) else memoryview(b"")
+    checksum = zlib.crc32(rest, checksum)
+    while rest:
+        rest = rest[file.write(rest) :]
+    return checksum
+
+
+def _read_header(file: BinaryIO) -> tuple[Header, int]:
+    """Read the header and the checksum up to there; the file's size is tested before anything is allocated by it."""
+    try:
+        prefix = file.read(_PREFIX.size)
+        magic, length = _PREFIX.unpack(prefix)
+        facts = file.read(min(length, _LONGEST_HEADER))
+        header = _parsed(json.loads(facts)) if magic == _MAGIC else None
+    except (struct.error, ValueError, KeyError, TypeError) as error:
+        raise Misfit("it is damaged") from error
+    if header is None:
+        raise Misfit("it is no index of this version")
+    size = _PREFIX.size + length + header.count * (8 + 4 * header.dimensions) + _CHECKSUM.size
+    if os.fstat(file.fileno()).st_size != size:
+        raise Misfit("it is not whole")
+    return header, zlib.crc32(facts, zlib.crc32(prefix))
+
+
+def _parsed(facts: dict[str, Any]) -> Header | None:
+    if facts.pop("format") != _FORMAT:
+        return None
+    seen = tuple(Witness(*witness) for witness in facts.pop("witnesses"))
+    return Header(witnesses=seen, **{name: int(value) for name, value in facts.items()})
+
+
+def _read_index(file: BinaryIO, header: Header, checksum: int) -> FlatIndex:
+    index = FlatIndex.blank(header.dimensions, header.count)
+    with index.content() as (rids, rows):
+        checksum = _fill(file, rows, _fill(file, rids, checksum))
+    if file.read(_CHECKSUM.size) != _CHECKSUM.pack(checksum):
+        raise Misfit("it is damaged")
+    index.adopt()
+    return index
+
+
+def _fill(file: Any, array: NDArray[Any], checksum: int) -> int:  # noqa: ANN401 - a raw file
+    rest = array.data.cast("B") if array.size else memoryview(b"")
+    while rest:
+        got = file.readinto(rest[:_PART])
+        if not got:
+            raise Misfit("it is not whole")
+        checksum = zlib.crc32(rest[:got], checksum)
+        rest = rest[got:]
+    return checksum

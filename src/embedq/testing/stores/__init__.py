@@ -1,0 +1,24 @@
+"""The conformance suite of a store: inherit it by one class, and pytest does the rest."""
+
+from embedq.testing.stores.corpus import CorpusFacts
+from embedq.testing.stores.filing import FilingFacts
+from embedq.testing.stores.leases import LeaseFacts
+from embedq.testing.stores.operating import OperatingFacts
+from embedq.testing.stores.promises import PromiseFacts
+from embedq.testing.stores.races import RaceFacts
+from embedq.testing.stores.rules import RuleFacts
+from embedq.testing.stores.searching import SearchFacts
+
+__all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
+
+
+class JobStoreSuite(RuleFacts, PromiseFacts, LeaseFacts, OperatingFacts, RaceFacts):
+    """What a job store must keep."""
+
+
+class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts):
+    """What a corpus must keep."""
+
+
+class StoreSuite(JobStoreSuite, CorpusSuite):
+    """What one database that is both must keep."""

@@ -1,0 +1,203 @@
+"""Search by vector and by words."""
+
+import asyncio
+
+import pytest
+
+from embedq.model import NewRecord, Query, RecordId
+from embedq.ports import Store
+from embedq.testing.stores.stage import (
+    NOON,
+    NOTES,
+    Stage,
+    declaration,
+    embed_all,
+    vector_of,
+    write,
+    write_many,
+)
+
+HOSTILE = [
+    '"',
+    "C++",
+    "foo-bar",
+    "a AND",
+    "NEAR(",
+    "*",
+    "-x",
+    "text:",
+    "'; DROP TABLE x; --",
+    "( )",
+    "^a",
+    "\\",
+    "日本",
+]
+
+
+class SearchFacts(Stage):
+    """What search finds, and what it never does."""
+
+    async def test_the_nearest_comes_first_with_its_cosine(self, store: Store) -> None:
+        """The text's own vector has cosine one."""
+        await write_many(store, 20)
+        await embed_all(store)
+
+        hits = await store.search_vector(NOTES, vector_of("text r 7"), Query(k=5))
+
+        assert len(hits) == 5
+        assert (hits[0].id, hits[0].text, hits[0].stale) == ("r7", "text r 7", False)
+        assert hits[0].score == pytest.approx(1.0, abs=1e-5)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+    async def test_an_update_is_found_and_the_old_is_not(self, store: Store, other: Store) -> None:
+        """In the writing process and in another, right after the commit."""
+        await write(store, "A")
+        await embed_all(store)
+        await other.search_vector(NOTES, vector_of("A"), Query(k=1))
+        await write(store, "B")
+        [stale] = await other.search_vector(NOTES, vector_of("A"), Query(k=1))
+        await embed_all(store)
+
+        for which in (store, other):
+            [hit] = await which.search_vector(NOTES, vector_of("B"), Query(k=1))
+            assert (hit.text, hit.stale) == ("B", False)
+            assert hit.score == pytest.approx(1.0, abs=1e-5)
+        assert (stale.text, stale.stale) == ("B", True)
+
+    async def test_a_deleted_record_is_not_found(self, store: Store, other: Store) -> None:
+        """By neither way, in neither process; a record that comes back is."""
+        await write_many(store, 3)
+        await embed_all(store)
+        await other.search_vector(NOTES, vector_of("text r 1"), Query(k=3))
+        await store.delete(NOTES, [RecordId("r1")], now=NOON)
+
+        for which in (store, other):
+            hits = await which.search_vector(NOTES, vector_of("text r 1"), Query(k=3))
+            words = await which.search_words(NOTES, "text", Query(k=3))
+            assert {hit.id for hit in hits} == {hit.id for hit in words} == {"r0", "r2"}
+        await write(store, "text r 1", "r1")
+        await embed_all(store)
+        [hit] = await other.search_vector(NOTES, vector_of("text r 1"), Query(k=1))
+        assert hit.id == "r1"
+
+    async def test_filters_never_cut_the_answer_short(self, store: Store) -> None:
+        """As many hits as match, up to k, however rare they are."""
+        records = [
+            NewRecord(id=RecordId(f"r{n}"), text=f"text {n}", attributes={"rare": n % 40 == 0, "mod": n % 4})
+            for n in range(200)
+        ]
+        await store.put(NOTES, records, now=NOON)
+        await embed_all(store)
+        wanted = Query(k=10, filter={"rare": True})
+
+        by_vector = await store.search_vector(NOTES, vector_of("text 1"), wanted)
+        by_words = await store.search_words(NOTES, "text", wanted)
+
+        expected = {"r0", "r40", "r80", "r120", "r160"}
+        assert {hit.id for hit in by_vector} == {hit.id for hit in by_words} == expected
+        several = Query(k=1000, filter={"mod": [1, 2]})
+        assert len(await store.search_vector(NOTES, vector_of("text 1"), several)) == 100
+
+    @pytest.mark.parametrize(
+        ("wanted", "found"),
+        [
+            ({"n": 1}, {"int"}),
+            ({"n": True}, {"bool"}),
+            ({"n": "1"}, {"text"}),
+            ({"n": 1.5}, {"float"}),
+            ({"n": None}, {"null"}),
+            ({"tags": "x"}, {"list"}),
+            ({"n": ["1", 1]}, {"int", "text"}),
+            ({"n": 1, "tags": "x"}, set()),
+            ({"absent": 1}, set()),
+            ({"n": []}, set()),
+        ],
+    )
+    async def test_a_filter_means_what_it_says(self, store: Store, wanted: dict[str, object], found: set[str]) -> None:
+        """A number is a number, true is not 1, a list holds its items, several filters all hold."""
+        values: dict[str, dict[str, object]] = {
+            "int": {"n": 1},
+            "bool": {"n": True},
+            "text": {"n": "1"},
+            "float": {"n": 1.5},
+            "null": {"n": None},
+            "list": {"tags": ["x", "y"]},
+        }
+        records = [NewRecord(id=RecordId(name), text=name, attributes=value) for name, value in values.items()]
+        await store.put(NOTES, records, now=NOON)
+        await embed_all(store)
+
+        hits = await store.search_vector(NOTES, vector_of("int"), Query(k=10, filter=wanted))
+
+        assert {hit.id for hit in hits} == found
+
+    async def test_tenants_do_not_see_each_other(self, store: Store) -> None:
+        """With a tenant named, only its records answer."""
+        for tenant in ("one", "two"):
+            records = [NewRecord(id=RecordId(f"{tenant}{n}"), text=f"text {n}", tenant=tenant) for n in range(5)]
+            await store.put(NOTES, records, now=NOON)
+        await embed_all(store)
+        query = Query(k=10, tenant="one")
+
+        hits = await store.search_vector(NOTES, vector_of("text 1"), query)
+        words = await store.search_words(NOTES, "text", query)
+
+        assert {hit.id[:3] for hit in (*hits, *words)} == {"one"}
+        assert len(hits) == len(words) == 5
+
+    async def test_words_find_current_texts_only(self, store: Store) -> None:
+        """An edit takes the old words out, in the same commit."""
+        await write(store, "weaving on a loom")
+        await write(store, "spinning a yarn")
+
+        assert await store.search_words(NOTES, "loom", Query()) == []
+        [hit] = await store.search_words(NOTES, "yarn unheard", Query())
+        assert hit.text == "spinning a yarn"
+
+    async def test_a_better_match_of_words_comes_first(self, store: Store) -> None:
+        """More of the words is better."""
+        await write(store, "the loom is old", "one")
+        await write(store, "weaving on the loom", "two")
+
+        hits = await store.search_words(NOTES, "weaving loom", Query())
+
+        assert [hit.id for hit in hits] == ["two", "one"]
+
+    @pytest.mark.parametrize("words", HOSTILE)
+    async def test_a_query_is_words_never_syntax(self, store: Store, words: str) -> None:
+        """Nothing a person types breaks the search."""
+        await write(store, f"something {words} else", "with")
+        await write(store, "plain", "without")
+
+        hits = await store.search_words(NOTES, f"something {words}", Query())
+
+        assert [hit.id for hit in hits] == ["with"]
+
+    async def test_two_puts_of_one_record_at_once_leave_one_text(self, store: Store) -> None:
+        """The word index holds what the record holds, also when edits share a commit."""
+        await write(store, "zero")
+        await asyncio.gather(*(write(store, f"word{n} all") for n in range(20)))
+        [hit] = await store.search_words(NOTES, "all", Query())
+
+        found = [n for n in range(20) if await store.search_words(NOTES, f"word{n}", Query())]
+
+        assert [f"word{n} all" for n in found] == [hit.text]
+        assert await store.search_words(NOTES, "zero", Query()) == []
+
+    async def test_nothing_there_is_found_nowhere(self, store: Store) -> None:
+        """An empty collection answers with nothing, not with an error."""
+        assert await store.search_vector(NOTES, vector_of("A"), Query()) == []
+        assert await store.search_words(NOTES, "A", Query()) == []
+        assert await store.search_words(NOTES, "  ", Query()) == []
+
+    async def test_search_finds_records_of_its_collection_only(self, store: Store) -> None:
+        """Two collections may hold the same ids and texts."""
+        await store.declare(declaration("others"), now=NOON)
+        await store.put("others", [NewRecord(id=RecordId("x"), text="A")], now=NOON)
+        await write(store, "A", "mine")
+        await embed_all(store)
+
+        hits = await store.search_vector(NOTES, vector_of("A"), Query(k=10))
+        words = await store.search_words(NOTES, "A", Query(k=10))
+
+        assert [hit.id for hit in hits] == [hit.id for hit in words] == ["mine"]

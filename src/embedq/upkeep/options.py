@@ -1,0 +1,19 @@
+"""What can be set about upkeep."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepOptions:
+    """How often each duty is done, and from which age on. An interval of zero: never."""
+
+    rescue_interval: timedelta = timedelta(seconds=60)
+    heartbeat: timedelta = timedelta(seconds=60)  # the fleet's: three without a sign are worth a warning
+    retention: timedelta = timedelta(days=14)
+    purge_interval: timedelta = timedelta(hours=1)
+    reconcile_interval: timedelta = timedelta(minutes=15)
+    replay_interval: timedelta = timedelta(hours=1)
+    quota_rest: timedelta = timedelta(hours=24)  # how long a letter with reason `quota` lies before it is replayed
+    retry_failed_on_startup: bool = False
+    one_database: bool = True  # corpus and queue commit together: then reconcile must find nothing

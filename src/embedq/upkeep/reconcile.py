@@ -1,0 +1,45 @@
+"""Records with neither a vector nor a job are given one."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from embedq.ports import Store
+from embedq.telemetry import Event, Telemetry
+
+STEP = 500  # records per look
+
+
+class Reconcile:
+    """Walks every collection by key, so that hopeless records do not hide the others."""
+
+    def __init__(self, store: Store, telemetry: Telemetry, *, one_database: bool) -> None:
+        """Where one database holds corpus and queue, a finding is an alarm: it must never happen."""
+        self._store = store
+        self._telemetry = telemetry
+        self._one_database = one_database
+
+    async def __call__(self, *, now: datetime | None = None) -> None:
+        """Walk once."""
+        await self.walk(now=now)
+
+    async def walk(self, *, now: datetime | None = None) -> Mapping[str, int]:
+        """Arm what needs a job; answer with how many that were in each collection."""
+        names = [collection.declaration.name for collection in await self._store.collections()]
+        found = {name: await self._arm(name, now) for name in names}
+        for name, count in found.items():
+            if count:
+                self._telemetry.emit(
+                    Event.RECONCILED,
+                    level="error" if self._one_database else "warning",
+                    collection=name,
+                    count=count,
+                )
+        return found
+
+    async def _arm(self, collection: str, now: datetime | None) -> int:
+        after, armed = None, 0
+        while some := await self._store.missing(collection, after=after, limit=STEP):
+            after = some[-1].key
+            if needy := [record.id for record in some if record.needs_job]:
+                armed += await self._store.reconcile(collection, needy, now=now)
+        return armed

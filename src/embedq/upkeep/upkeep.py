@@ -1,0 +1,58 @@
+"""All duties of one process, started and stopped together."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from embedq.ports import Liveness, Store
+from embedq.telemetry import Event, Telemetry
+from embedq.upkeep.options import UpkeepOptions
+from embedq.upkeep.periodic import Duty, Periodic
+from embedq.upkeep.purge import Purge
+from embedq.upkeep.reconcile import Reconcile
+from embedq.upkeep.replay import ReplayQuota, RetryFailed
+from embedq.upkeep.rescue import Rescue
+from embedq.upkeep.watch import Watch
+
+STARTUP_AGAIN = timedelta(minutes=1)  # how soon a startup duty that failed is tried again
+
+
+class Upkeep:
+    """Rescue, watch, purge, reconcile and replay, each at boot and on its own timer."""
+
+    def __init__(self, store: Store, liveness: Liveness, *, options: UpkeepOptions, telemetry: Telemetry) -> None:
+        """Keep this store in order."""
+        self._options = options
+        self._telemetry = telemetry
+        self._reconcile = Reconcile(store, telemetry, one_database=options.one_database)
+        self._rescue = Rescue(store, liveness, telemetry, heartbeat=options.heartbeat)
+        self._services = [
+            self._periodic("rescue", options.rescue_interval, self._rescue, failed=Event.RESCUE_FAILED),
+            self._periodic("watch", options.heartbeat, Watch(store, telemetry, heartbeat=options.heartbeat)),
+            self._periodic("purge", options.purge_interval, Purge(store, telemetry, retention=options.retention)),
+            self._periodic("reconcile", options.reconcile_interval, self._reconcile),
+            self._periodic("replay", options.replay_interval, ReplayQuota(store, telemetry, rest=options.quota_rest)),
+        ]
+        if options.retry_failed_on_startup:
+            self._services.append(self._periodic("retry-failed", STARTUP_AGAIN, RetryFailed(store, telemetry)))
+
+    @property
+    def duties(self) -> list[str]:
+        """Name the duties that are done, for health and logs; rescue is missing here if it is switched off."""
+        return [service.name for service in self._services if service.is_on]
+
+    def start(self) -> None:
+        """Do every duty now, and then on its timer."""
+        for service in self._services:
+            service.start()
+
+    async def stop(self) -> None:
+        """Stop all."""
+        for service in self._services:
+            await service.stop()
+
+    async def reconcile(self) -> Mapping[str, int]:
+        """Reconcile on demand; answer with how many jobs were armed in each collection."""
+        return await self._reconcile.walk()
+
+    def _periodic(self, name: str, interval: timedelta, duty: Duty, *, failed: Event = Event.UPKEEP_FAILED) -> Periodic:
+        return Periodic(name, interval, duty, telemetry=self._telemetry, failed=failed)

@@ -1,0 +1,34 @@
+"""Workers that give no sign of life."""
+
+from datetime import datetime, timedelta
+
+from embedq.model import WorkerId
+from embedq.ports import Store
+from embedq.telemetry import Event, Telemetry
+
+MISSED = 3  # heartbeats
+
+
+class Watch:
+    """Warns once of each worker that was not seen for three heartbeats. Its leases stay until they run out."""
+
+    def __init__(self, store: Store, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
+        """Watch the workers of this store."""
+        self._store = store
+        self._telemetry = telemetry
+        self._heartbeat = heartbeat
+        self._warned: set[WorkerId] = set()
+
+    async def __call__(self, *, now: datetime | None = None) -> None:
+        """Look once."""
+        workers = await self._store.workers(heartbeat=self._heartbeat, now=now)
+        silent = {worker.info.id: worker for worker in workers if worker.missed_heartbeats >= MISSED}
+        for name in silent.keys() - self._warned:
+            self._telemetry.emit(
+                Event.HEARTBEAT_MISSED,
+                level="warning",
+                workerId=name,
+                missed=silent[name].missed_heartbeats,
+                seenAt=silent[name].seen_at.isoformat(),
+            )
+        self._warned = set(silent)

@@ -1,0 +1,8 @@
+"""From lease to settled: the pool of workers and all it needs."""
+
+from embedq.worker.bench import Build
+from embedq.worker.kit import Timing
+from embedq.worker.options import WorkerOptions
+from embedq.worker.pool import Pool
+
+__all__ = ["Build", "Pool", "Timing", "WorkerOptions"]

@@ -1,0 +1,27 @@
+"""What an embedder answered, checked before anything is stored."""
+
+import numpy as np
+
+from embedq.errors import Transient, Unavailable
+from embedq.model import Vector
+
+_MATRIX = 2  # axes: texts, dimensions
+
+
+def checked(answer: object, *, texts: int, dimensions: int | None) -> Vector:
+    """Answer with one finite float32 row per text, or raise what is wrong with them."""
+    try:
+        vectors = np.asarray(answer, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise Transient("the embedder's answer is no table of numbers", code="bad_answer") from error
+    if vectors.ndim != _MATRIX or len(vectors) != texts or not vectors.shape[1]:
+        raise Transient(f"asked for {texts} vectors, got an answer of shape {vectors.shape}", code="wrong_count")
+    if dimensions is not None and vectors.shape[1] != dimensions:
+        raise Unavailable(
+            f"the embedder answered with {vectors.shape[1]} dimensions, its space has {dimensions}: "
+            "use the model that the space was made with",
+            code="wrong_dimensions",
+        )
+    if not np.isfinite(vectors).all():
+        raise Transient("the embedder's answer holds NaN or infinity", code="not_finite")
+    return vectors

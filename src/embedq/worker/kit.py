@@ -1,0 +1,55 @@
+"""What every part of a worker has at hand."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from embedq.ports import Store
+from embedq.telemetry import Telemetry
+from embedq.worker.options import WorkerOptions
+from embedq.worker.pulse import Pulse
+
+
+def _wall_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Time and chance, so that tests can hand in their own."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _wall_clock  # only shown to people, never compared
+    chance: Callable[[], float] = random.random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kit:
+    """The store, the voice and the watch that the parts of one pool share."""
+
+    store: Store
+    telemetry: Telemetry
+    options: WorkerOptions
+    timing: Timing
+    pulse: Pulse
+    stopping: asyncio.Event
+
+    async def nap(self, span: timedelta) -> None:
+        """Wait for a span, or until the pool stops."""
+        await first_of(self.timing.sleep(span.total_seconds()), self.stopping.wait())
+
+
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Wait until the first of these is over, and give up the others. What it raised is raised here."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+    for task in done:
+        task.result()

@@ -1,0 +1,178 @@
+"""The workers of one process: started, watched, restarted and stopped together."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib.metadata import version
+
+from embedq.errors import StoreError, StoreUnusable
+from embedq.model import HealthReport, Process, RetryPolicy, WorkerId, WorkerInfo
+from embedq.policy.attempts import delay, fault_of
+from embedq.policy.health import Tally
+from embedq.ports import Store
+from embedq.telemetry import Event, Telemetry
+from embedq.worker.bench import Bench, Build
+from embedq.worker.heartbeat import Heartbeat
+from embedq.worker.kit import Kit, Timing, first_of
+from embedq.worker.options import WorkerOptions
+from embedq.worker.pulse import Pulse
+from embedq.worker.runner import Runner
+
+RESTARTING = RetryPolicy(cap=timedelta(seconds=60))
+HAND_BACK = timedelta(seconds=5)  # for settling and releasing after the grace is over
+
+
+class Pool:
+    """N workers, each restarted with backoff if it dies."""
+
+    def __init__(
+        self,
+        store: Store,
+        build: Build,
+        *,
+        process: Process,
+        options: WorkerOptions,
+        telemetry: Telemetry,
+        timing: Timing | None = None,
+    ) -> None:
+        """Work on this store with embedders made by `build`; whoever hands them in also closes them."""
+        self._store = store
+        self._build = build
+        self._process = process
+        self._options = options
+        self._telemetry = telemetry
+        self._timing = timing or Timing()
+        self._pulse = Pulse(telemetry, self._timing.now)
+        self._stopping = asyncio.Event()
+        self._revived = asyncio.Event()
+        self._runners: dict[WorkerId, Runner] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._bench: Bench | None = None
+        self._heartbeat: Heartbeat | None = None
+
+    @property
+    def workers(self) -> Sequence[WorkerId]:
+        """The names under which the workers are registered."""
+        return list(self._runners)
+
+    @property
+    def is_running(self) -> bool:
+        """Say whether the pool was started and not stopped."""
+        return self._heartbeat is not None
+
+    def report(self) -> HealthReport:
+        """Say how the pool fares, with the counts of all its workers."""
+        reports = [runner.report() for runner in self._runners.values()]
+        tally = Tally(succeeded=sum(r.succeeded for r in reports), failed=sum(r.failed for r in reports))
+        return self._pulse.report(tally)
+
+    async def start(self) -> None:
+        """Register the workers and let them work."""
+        if self.is_running:
+            return
+        self._stopping, self._revived = asyncio.Event(), asyncio.Event()
+        self._pulse = Pulse(self._telemetry, self._timing.now)
+        kit = Kit(
+            store=self._store,
+            telemetry=self._telemetry,
+            options=self._options,
+            timing=self._timing,
+            pulse=self._pulse,
+            stopping=self._stopping,
+        )
+        bench = self._bench = Bench(kit, self._build)
+        infos = [self._info(number) for number in range(1, self._options.workers + 1)]
+        for info in infos:
+            await self._store.register(info)
+        self._runners = {info.id: Runner(kit, bench, info) for info in infos}
+        self._heartbeat = self._new_heartbeat(asyncio.get_running_loop())
+        await self._heartbeat.start()
+        self._tasks = [asyncio.create_task(self._supervise(kit, bench, info)) for info in infos]
+
+    async def stop(self, grace: timedelta | None = None) -> None:
+        """Stop leasing, let calls in the air finish within `grace`, settle or release everything, and leave."""
+        if self._heartbeat is None or self._bench is None:
+            return
+        self._stopping.set()
+        await self._finish(self._options.grace if grace is None else grace)
+        await self._bench.close()
+        await self._heartbeat.stop()
+        self._heartbeat = self._bench = None
+        for worker in self._runners:
+            await self._leave(worker)
+
+    def revive(self) -> None:
+        """Try again what waits for a person: somebody has acted."""
+        self._pulse.set_broken(broken=False)
+        self._revived.set()
+        if self._bench is not None:
+            self._bench.revive()
+
+    async def _finish(self, grace: timedelta) -> None:
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=grace.total_seconds())
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=HAND_BACK.total_seconds())
+        self._tasks = []
+
+    async def _supervise(self, kit: Kit, bench: Bench, info: WorkerInfo) -> None:
+        """Run one worker, again and again until the pool stops."""
+        deaths = 0
+        while not self._stopping.is_set():
+            runner = self._runners[info.id]
+            try:
+                await runner.run()
+            except StoreUnusable as error:
+                await self._wait_for_a_person(error)
+            except Exception as error:  # noqa: BLE001 a service loop: a worker that dies is restarted
+                deaths = 1 if runner.has_worked else deaths + 1
+                span = delay(RESTARTING, deaths - 1, self._timing.chance())
+                self._tell_restart(info, error, deaths, span)
+                await kit.nap(span)
+            self._runners[info.id] = Runner(kit, bench, info)
+
+    async def _wait_for_a_person(self, error: StoreUnusable) -> None:
+        self._revived.clear()
+        self._telemetry.emit(Event.STORE_TROUBLE, level="critical", act="halt", error=str(error), code=error.code)
+        self._pulse.set_broken(broken=True)
+        await first_of(self._revived.wait(), self._stopping.wait())
+
+    def _tell_restart(self, info: WorkerInfo, error: Exception, deaths: int, span: timedelta) -> None:
+        fault = fault_of(error)
+        self._telemetry.emit(
+            Event.RUNNER_RESTARTED,
+            level="error",
+            workerId=info.id,
+            deaths=deaths,
+            seconds=span.total_seconds(),
+            error=f"{fault.code}: {fault.message}",
+            stack=fault.stack,
+        )
+
+    async def _leave(self, worker: WorkerId) -> None:
+        try:
+            await self._store.leave(worker)
+        except StoreError as error:
+            self._telemetry.emit(Event.STORE_TROUBLE, level="warning", act="leave", error=str(error), workerId=worker)
+
+    def _new_heartbeat(self, loop: asyncio.AbstractEventLoop) -> Heartbeat:
+        def on_resume() -> None:
+            loop.call_soon_threadsafe(self.revive)
+
+        return Heartbeat(
+            self._store,
+            self._telemetry,
+            interval=self._options.heartbeat,
+            span=self._options.lease,
+            crew=lambda: list(self._runners.values()),
+            on_resume=on_resume,
+        )
+
+    def _info(self, number: int) -> WorkerInfo:
+        host = self._process.host.split("/", 1)[0]
+        name = WorkerId(f"{host}-{self._process.pid}-{secrets.token_hex(3)}-{number}")
+        return WorkerInfo(id=name, process=self._process, version=version("embedq"), embedder=self._options.embedder)

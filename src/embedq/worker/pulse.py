@@ -1,0 +1,66 @@
+"""The health of a pool, told when it changes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from embedq.model import Health, HealthReport
+from embedq.policy.health import Tally, Vitals, fail, halt, health_of, report, succeed, unhalt
+from embedq.telemetry import Event, Telemetry
+
+_LEVELS = {Health.HEALTHY: "info", Health.DEGRADED: "warning", Health.CRITICAL: "critical"}
+
+
+class Pulse:
+    """Follows how calls end and says when the health is another. Any thread may read it."""
+
+    def __init__(self, telemetry: Telemetry, now: Callable[[], datetime]) -> None:
+        """Start healthy."""
+        self._telemetry = telemetry
+        self._now = now
+        self._vitals = Vitals()
+
+    @property
+    def health(self) -> Health:
+        """The state now."""
+        return health_of(self._vitals)
+
+    def report(self, tally: Tally) -> HealthReport:
+        """Write down the health of the pool with one worker's counts."""
+        return report(self._vitals, tally)
+
+    def succeed(self) -> None:
+        """Note a call that went well."""
+        recovered = self._vitals.consecutive_failures > 0
+        self._become(succeed(self._vitals, self._now()), tell=recovered)
+
+    def fail(self, code: str) -> None:
+        """Note a call that failed."""
+        self._become(fail(self._vitals, code))
+
+    def halt(self, embedder: str) -> None:
+        """Note that an embedder waits for a person."""
+        self._become(halt(self._vitals, embedder))
+
+    def unhalt(self, embedder: str) -> None:
+        """Note that an embedder is tried again."""
+        self._become(unhalt(self._vitals, embedder))
+
+    def set_broken(self, *, broken: bool) -> None:
+        """Note whether the database can be used."""
+        self._become(replace(self._vitals, broken=broken))
+
+    def _become(self, vitals: Vitals, *, tell: bool = False) -> None:
+        before, self._vitals = self._vitals, vitals
+        health = health_of(vitals)
+        if tell or health is not health_of(before):
+            self._telemetry.emit(
+                Event.HEALTH_CHANGED,
+                level=_LEVELS[health],
+                health=health.value,
+                was=health_of(before).value,
+                consecutiveFailures=vitals.consecutive_failures,
+                recoveredAfter=before.consecutive_failures if tell else None,
+                errorPatterns=dict(vitals.error_patterns),
+                halted=list(vitals.halted),
+            )

@@ -1,0 +1,177 @@
+"""One worker's loop: while one batch is with the embedder, the next is leased and the previous settled."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+
+from embedq.errors import StoreError, StoreUnusable
+from embedq.model import Ask, HealthReport, Lease, Leased, Outcome, Released, RetryPolicy, WorkerInfo
+from embedq.policy.attempts import delay
+from embedq.telemetry import Event
+from embedq.worker.batch import Batch
+from embedq.worker.bench import Bench
+from embedq.worker.held import Held
+from embedq.worker.kit import Kit, first_of
+from embedq.worker.settling import Settler
+
+SOLITARY_CRASHES = 2  # a job that took so many workers down has no neighbours
+SLOW_SECONDS = 0.1  # after a batch that took longer, a look whether the queue was paused costs nothing
+TROUBLE = RetryPolicy(cap=RetryPolicy().base * 30)
+
+
+class Runner:
+    """A worker. It holds at most the batch with the embedder, and one that was leased ahead."""
+
+    def __init__(self, kit: Kit, bench: Bench, info: WorkerInfo) -> None:
+        """Work under this name with the embedders of this bench."""
+        self._kit = kit
+        self._bench = bench
+        self.info = info
+        self._settler = Settler(kit, info.id, bench.name)
+        self._batch: Batch | None = None
+        self._ahead: asyncio.Task[Leased] | None = None  # brings the next leases
+        self._pending: set[asyncio.Task[Leased]] = set()  # store calls that must not be cut off
+        self._troubles = 0
+
+    @property
+    def held(self) -> Held:
+        """The leases in hand."""
+        return self._settler.held
+
+    @property
+    def has_worked(self) -> bool:
+        """Say whether any job was settled by it."""
+        return self._settler.tally.succeeded > 0
+
+    def report(self) -> HealthReport:
+        """Say how this worker fares."""
+        return self._kit.pulse.report(self._settler.tally)
+
+    async def run(self) -> None:
+        """Work until the pool stops. However it ends, nothing stays in hand."""
+        try:
+            while not self._kit.stopping.is_set():
+                await self._stretch()
+        finally:
+            await self._put_down()
+
+    async def _stretch(self) -> None:
+        """Work until the store is in trouble, then give back what is in hand and wait a little."""
+        leases: Sequence[Lease] = ()
+        try:
+            while not self._kit.stopping.is_set():
+                leases = await self._work(leases) if leases else await self._find_work()
+                self._troubles = 0
+        except StoreUnusable:
+            raise
+        except StoreError as error:
+            self._kit.telemetry.emit(
+                Event.STORE_TROUBLE, level="error", act="work", error=str(error), workerId=self.info.id
+            )
+            await self._put_down()
+            await self._kit.nap(delay(TROUBLE, self._troubles, self._kit.timing.chance()))
+            self._troubles += 1
+
+    async def _find_work(self) -> Sequence[Lease]:
+        self._bench.changed.clear()
+        ask = self._ask(prefetch=False)
+        leased = await self._do(self._settler.lease(ask)) if ask is not None else Leased()
+        if not leased.leases and not await self._bench.refresh():
+            await self._idle(leased, can_ask=ask is not None)
+        return leased.leases
+
+    async def _idle(self, leased: Leased, *, can_ask: bool) -> None:
+        poll = self._kit.options.poll_interval
+        timeout = min(leased.again_after, poll) if leased.again_after is not None else poll
+        queue = self._kit.store.wait_for_work(timeout) if can_ask else asyncio.sleep(timeout.total_seconds())
+        await first_of(queue, self._bench.changed.wait(), self._kit.stopping.wait())
+
+    async def _work(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """Take one batch the whole way; answer with the next."""
+        self._look_ahead(leases)
+        started = self._kit.timing.monotonic()
+        batch = self._batch = Batch(self._kit, self._bench, leases, worker=self.info.id, flush=self._give_up_ahead)
+        await batch.run()
+        is_slow = self._kit.timing.monotonic() - started > SLOW_SECONDS
+        ahead = await self._arrived()
+        unstarted = ahead if ahead and await self._must_return(ahead, batch, is_slow=is_slow) else ()
+        kept = () if unstarted else ahead
+        self._hand_over(batch, unstarted, prefetch=bool(kept))
+        if self._bench.is_stale():
+            await self._bench.refresh()
+        return kept or await self._arrived()
+
+    def _look_ahead(self, leases: Sequence[Lease]) -> None:
+        """Lease the next batch meanwhile, unless this one has emptied the queue or is dangerous."""
+        full = len(leases) >= self._kit.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
+        ask = self._ask(prefetch=True)
+        if self._ahead is None and full and ask is not None:
+            self._ahead = self._start(self._settler.lease(ask))
+
+    async def _must_return(self, ahead: Sequence[Lease], batch: Batch, *, is_slow: bool) -> bool:
+        """Say whether leases that have not started must go back at once."""
+        space = ahead[0].space
+        if self._kit.stopping.is_set() or space not in self._bench.open():
+            return True
+        if batch.interrupted and space == batch.seat.space.id:
+            return True
+        return is_slow and await self._kit.store.paused()
+
+    def _hand_over(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
+        """Settle a batch, and what goes back with it, while the next one is with the embedder."""
+        outcomes = [*batch.outcomes, *map(Released, unstarted)]
+        ask = None if self._kit.stopping.is_set() else self._ask(prefetch=prefetch)
+        self._ahead = self._start(self._settle(batch, outcomes, ask))
+        self._batch = None
+
+    async def _settle(self, batch: Batch, outcomes: Sequence[Outcome], ask: Ask | None) -> Leased:
+        try:
+            return await self._settler.settle(outcomes, then=ask)
+        finally:
+            batch.land()
+
+    async def _give_up_ahead(self, outcomes: Sequence[Outcome]) -> None:
+        """Before a batch waits: settle what it has done, and hand back the leases that have not started."""
+        ahead = await self._arrived()
+        await self._do(self._settler.settle([*outcomes, *map(Released, ahead)]))
+
+    async def _put_down(self) -> None:
+        """Settle what is done and release what is not."""
+        await asyncio.gather(*self._pending, *([self._ahead] if self._ahead else []), return_exceptions=True)
+        self._ahead, batch, self._batch = None, self._batch, None
+        outcomes = list(batch.outcomes) if batch is not None else []
+        done = {outcome.lease.job_id for outcome in outcomes}
+        outcomes += [Released(lease) for lease in self.held.all() if lease.job_id not in done]
+        try:
+            await self._settler.settle(outcomes)
+        except StoreError as error:
+            self._kit.telemetry.emit(
+                Event.STORE_TROUBLE, level="error", act="release", error=str(error), workerId=self.info.id
+            )
+        finally:
+            self.held.clear()  # nobody works on them: they must not be kept alive
+            if batch is not None:
+                batch.land()
+
+    async def _arrived(self) -> Sequence[Lease]:
+        """Wait for the leases that are on their way."""
+        if self._ahead is None:
+            return ()
+        leased = await asyncio.shield(self._ahead)
+        self._ahead = None
+        return leased.leases
+
+    async def _do(self, act: Coroutine[object, object, Leased]) -> Leased:
+        return await asyncio.shield(self._start(act))
+
+    def _start(self, act: Coroutine[object, object, Leased]) -> asyncio.Task[Leased]:
+        task = asyncio.create_task(act)
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return task
+
+    def _ask(self, *, prefetch: bool) -> Ask | None:
+        spaces = self._bench.open()
+        if not spaces:
+            return None
+        options = self._kit.options
+        return Ask(worker=self.info.id, spaces=spaces, limit=options.batch_size, span=options.lease, prefetch=prefetch)

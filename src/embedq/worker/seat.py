@@ -1,0 +1,136 @@
+"""One embedder in use, and how it fares."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from enum import StrEnum
+
+from embedq.errors import NotNow, StoreError, Transient
+from embedq.model import Budget, Space, Vector
+from embedq.policy.attempts import THROTTLING, delay, fault_of
+from embedq.ports import Embedder
+from embedq.telemetry import Event
+from embedq.worker.answers import checked
+from embedq.worker.flight import Flight
+from embedq.worker.kit import Kit
+
+
+class State(StrEnum):
+    """Whether an embedder can be asked."""
+
+    READY = "ready"
+    RESTING = "resting"  # backs off; a probe finds out when it is well again
+    HALTED = "halted"  # waits for a person
+    GONE = "gone"  # no collection uses its space any more
+
+
+class Seat:
+    """The place of one space's embedder in this process."""
+
+    def __init__(self, kit: Kit, space: Space) -> None:
+        """Reserve the place; the embedder is built later."""
+        self._kit = kit
+        self.space = space
+        self.embedder: Embedder | None = None
+        self.state = State.RESTING
+        self.streak = 0  # failed calls in a row
+        self.flight = Flight()
+        self.probing = asyncio.Lock()
+        self._throttles = 0  # refusals in a row
+        self._waited = timedelta(0)  # for the budget, last time
+
+    @property
+    def name(self) -> str:
+        """The embedder's name as people write it."""
+        return str(self.space.embedder)
+
+    @property
+    def limiter(self) -> dict[str, object]:
+        """Describe the rate limiter for a log line."""
+        budget = self._budget
+        return {
+            "budget": f"{budget.requests}/{budget.interval.total_seconds():g}s" if budget else None,
+            "waitedSeconds": self._waited.total_seconds(),
+            "refusals": self._throttles,
+        }
+
+    @property
+    def _budget(self) -> Budget | None:
+        return self._kit.options.budget if self.embedder is not None and self.embedder.remote else None
+
+    async def allowance(self) -> timedelta:
+        """Take one request from the fleet's budget. Zero: go. Else how long to wait."""
+        if self.embedder is None or not self.embedder.remote:
+            return timedelta(0)
+        wait = self._waited = await self._kit.store.take(self.space.id, self._budget)
+        if wait:
+            self._kit.telemetry.emit(
+                Event.BUDGET_EMPTY, space=str(self.space), model=self.name, seconds=wait.total_seconds()
+            )
+        return wait
+
+    async def ask(self, texts: Sequence[str]) -> Vector:
+        """Call the embedder once. Whatever comes back is an answer that was checked, or an error that was counted."""
+        started = self._kit.timing.monotonic()
+        try:
+            vectors = await self._answer(texts)
+        except NotNow as error:
+            self._tell(len(texts), started, "refused", error)
+            raise
+        except StoreError:
+            raise  # not the embedder's
+        except Exception as error:
+            self.streak += 1
+            self._kit.pulse.fail(fault_of(error).code)
+            self._tell(len(texts), started, "failed", error)
+            raise
+        self.streak = self._throttles = 0
+        self._kit.pulse.succeed()
+        self._tell(len(texts), started, "ok")
+        return vectors
+
+    async def hold(self, error: NotNow) -> timedelta:
+        """Keep the fleet from asking this provider for as long as it said; answer with how long that is."""
+        asked = error.retry_after or timedelta(0)
+        span = asked if asked > timedelta(0) else delay(THROTTLING, self._throttles, self._kit.timing.chance())
+        self._throttles += 1
+        self._kit.telemetry.emit(
+            Event.THROTTLED,
+            level="warning",
+            space=str(self.space),
+            model=self.name,
+            seconds=span.total_seconds(),
+            error=str(error),
+        )
+        await self._kit.store.hold(self.space.id, span)
+        return span
+
+    async def _answer(self, texts: Sequence[str]) -> Vector:
+        if self.embedder is None:
+            raise Transient(f"{self.name} is not built yet")
+        deadline = self._kit.options.attempt_deadline.total_seconds()
+        try:
+            async with asyncio.timeout(deadline):
+                answer = await self.embedder.embed(texts)
+        except TimeoutError as error:
+            raise Transient(f"{self.name} did not answer within {deadline:g} s", code="timeout") from error
+        vectors = checked(answer, texts=len(texts), dimensions=self.space.dimensions)
+        if self.space.dimensions is None:
+            fixed = await self._kit.store.learn(self.space.id, vectors.shape[1])
+            self.space = replace(self.space, dimensions=fixed)
+            vectors = checked(vectors, texts=len(texts), dimensions=fixed)
+        return vectors
+
+    def _tell(self, texts: int, started: float, outcome: str, error: Exception | None = None) -> None:
+        self._kit.telemetry.emit(
+            Event.EMBEDDED,
+            level="warning" if error else "debug",
+            space=str(self.space),
+            model=self.name,
+            texts=texts,
+            seconds=self._kit.timing.monotonic() - started,
+            outcome=outcome,
+            code=fault_of(error).code if error else None,
+            error=str(error) if error else None,
+        )

@@ -1,0 +1,118 @@
+"""The API over a real SQLite file; tests play the worker themselves."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient, Response
+
+from embedq.api import create_app
+from embedq.app import App, start
+from embedq.client import Client
+from embedq.model import Ask, Done, ErrorCategory, Failed, Fault, Lease, Reason, Released, WorkerId
+from embedq.operator import Operator
+from embedq.ports import Store
+from embedq.settings import load
+from embedq.telemetry import Event, Facts
+
+PREFIX = "urn:embedq:problem:"
+DIMENSIONS = 16
+FAULT = Fault(ErrorCategory.PERMANENT, "400", "no")
+
+
+@dataclass(kw_only=True)
+class World:
+    """The API, what stands behind it, and what was told."""
+
+    app: App
+    api: FastAPI
+    http: AsyncClient
+    events: list[tuple[Event, str, Facts]] = field(default_factory=list)
+
+    @property
+    def client(self) -> Client:
+        """What the routes of applications call."""
+        return self.app.client
+
+    @property
+    def operator(self) -> Operator:
+        """What the routes of operators call."""
+        return self.app.operator
+
+    @property
+    def store(self) -> Store:
+        """The database behind both."""
+        return self.app.store
+
+    async def lease(self, *, limit: int = 1000) -> Sequence[Lease]:
+        """Lease what waits, as a worker would."""
+        spaces = [space.id for space in await self.store.spaces()]
+        ask = Ask(worker=WorkerId("test"), spaces=spaces, limit=limit, span=timedelta(minutes=5))
+        return list((await self.store.lease(ask)).leases)
+
+    async def embed_all(self, collection: str | None = None, *, limit: int = 1000) -> None:
+        """Bring vectors for what waits, in one collection if it is given."""
+        leases = await self.lease(limit=limit)
+        [space] = await self.store.spaces()
+        embedder = await self.app.embedders.get(space.embedder)
+        vectors = await embedder.embed([lease.text or "" for lease in leases])
+        await self.store.settle(
+            [
+                Done(lease, vector) if collection in {None, lease.collection} else Released(lease)
+                for lease, vector in zip(leases, vectors, strict=True)
+            ]
+        )
+
+    async def fail_all(self) -> None:
+        """Make dead letters of what waits."""
+        await self.store.settle([Failed(lease, FAULT, Reason.PERMANENT_ERROR) for lease in await self.lease()])
+
+
+Make = Callable[..., Awaitable[World]]
+
+
+@pytest.fixture
+async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Make]:
+    """Make an API over a database of its own, with these settings."""
+    monkeypatch.chdir(tmp_path)  # where no settings file lies
+    async with AsyncExitStack() as stack:
+
+        async def one(**settings: Any) -> World:  # noqa: ANN401 each is of its own field's type
+            loaded = load(url="sqlite:///test.db", embedder=f"fake@{DIMENSIONS}", **settings)
+            app = await stack.enter_async_context(start(loaded, serving=True, quiet=True))
+            assert app.metrics is not None
+            api = create_app(app.client, app.operator, settings=loaded, telemetry=app.telemetry, metrics=app.metrics)
+            transport = ASGITransport(api, raise_app_exceptions=False)
+            http = await stack.enter_async_context(AsyncClient(transport=transport, base_url="http://localhost:8400"))
+            world = World(app=app, api=api, http=http)
+            app.telemetry.add(lambda *event: world.events.append(event))
+            return world
+
+        yield one
+
+
+@pytest.fixture
+async def world(make: Make) -> World:
+    return await make()
+
+
+@pytest.fixture
+async def http(world: World) -> AsyncClient:
+    return world.http
+
+
+def problem(answer: Response, status: int, slug: str | None = None) -> dict[str, Any]:
+    """Check that an answer is a problem document of this kind."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    document: dict[str, Any] = answer.json()
+    assert document.keys() - {"problems"} == {"type", "title", "status", "detail"}
+    assert document["status"] == status
+    assert document["detail"]
+    assert slug is None or document["type"] == PREFIX + slug
+    return document

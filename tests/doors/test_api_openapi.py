@@ -1,0 +1,82 @@
+"""The OpenAPI page is true."""
+
+import json
+from typing import Any
+
+from httpx import AsyncClient
+
+CONTRACT = {
+    "/collections": {"get"},
+    "/collections/{collection}": {"put", "get", "delete"},
+    "/collections/{collection}/records": {"post", "get"},
+    "/collections/{collection}/records/{id}": {"get", "patch", "delete"},
+    "/collections/{collection}/records/{id}/regenerate": {"post"},
+    "/collections/{collection}/search": {"post"},
+    "/jobs/embedding": {"post", "get"},
+    "/jobs/embedding/{id}": {"get", "delete"},
+    "/workers/register": {"post"},
+    "/workers/{id}/heartbeat": {"post"},
+    "/workers": {"get"},
+    "/admin/queue/status": {"get"},
+    "/admin/queue/pause": {"post"},
+    "/admin/queue/resume": {"post"},
+    "/admin/queue/drain": {"post"},
+    "/admin/queue/retry-failed": {"post"},
+    "/admin/queue/requeue-stale": {"post"},
+    "/admin/dead": {"get"},
+    "/admin/dead/stats": {"get"},
+    "/admin/dead/{id}/replay": {"post"},
+    "/admin/dead/replay": {"post"},
+    "/health": {"get"},
+    "/health/ready": {"get"},
+    "/metrics": {"get"},
+}
+
+
+async def test_every_route_of_the_contract_is_described(http: AsyncClient) -> None:
+    """The page holds the routes of the design, each with words of its own and with its problems."""
+    schema = (await http.get("/openapi.json")).json()
+
+    described = {path: set(methods) for path, methods in schema["paths"].items()}
+    assert described.items() >= CONTRACT.items()
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            assert operation["description"], (method, path)
+            assert path.startswith("/health") or "application/problem+json" in operation["responses"]["401"]["content"]
+
+
+async def test_every_reference_leads_somewhere(http: AsyncClient) -> None:
+    """No $ref of the page points to a schema that is not there."""
+    schema = (await http.get("/openapi.json")).json()
+
+    references = set(_references(schema))
+
+    assert references <= {f"#/components/schemas/{name}" for name in schema["components"]["schemas"]}
+    assert "#/components/schemas/NewRecords" in references
+
+
+async def test_the_page_is_served(http: AsyncClient) -> None:
+    """/docs shows it to people."""
+    page = await http.get("/docs")
+
+    assert page.status_code == 200
+    assert "text/html" in page.headers["Content-Type"]
+
+
+async def test_the_examples_of_the_page_work(http: AsyncClient) -> None:
+    """Each example body of the write route is taken as it stands."""
+    schema = (await http.get("/openapi.json")).json()
+    body = schema["paths"]["/collections/{collection}/records"]["post"]["requestBody"]["content"]["application/json"]
+
+    for example in body["examples"].values():
+        answer = await http.post("/collections/notes/records", content=json.dumps(example["value"]))
+        assert answer.status_code == 201
+
+
+def _references(node: Any) -> list[str]:  # noqa: ANN401 any JSON
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [found for value in node.values() for found in _references(value)]
+    if isinstance(node, list):
+        return [found for value in node for found in _references(value)]
+    return []

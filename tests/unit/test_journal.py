@@ -1,0 +1,82 @@
+"""The journal: one JSON line per event, and nothing in it that should not be."""
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from embedq.journal import Journal
+from embedq.model import JobStatus
+from embedq.telemetry import Event, Telemetry
+
+
+def written(event: Event, *, level: str = "info", log_text: bool = False, **facts: object) -> dict[str, Any]:
+    stream = io.StringIO()
+    journal = Journal(stream=stream, level="debug", log_text=log_text, secrets=["sk-secret-123", "x"])
+    Telemetry(journal).emit(event, level=level, **facts)
+    line: dict[str, Any] = json.loads(stream.getvalue())
+    return line
+
+
+def test_a_line_says_when_how_grave_and_what() -> None:
+    """Each line has a UTC moment, a level, an event, and its facts in plain JSON."""
+    line = written(
+        Event.SETTLED,
+        level="warning",
+        status=JobStatus.FAILED,
+        took=timedelta(seconds=1.5),
+        at=datetime(2026, 1, 2, tzinfo=UTC),
+        hash=b"\x01\xff",
+        odd=float("nan"),
+    )
+
+    assert datetime.fromisoformat(line["timestamp"]).utcoffset() == timedelta(0)
+    assert (line["level"], line["event"]) == ("warning", "settled")
+    assert (line["status"], line["took"], line["hash"], line["odd"]) == ("failed", 1.5, "01ff", "nan")
+    assert line["at"] == "2026-01-02T00:00:00+00:00"
+
+
+def test_texts_are_length_and_hash_unless_asked_for() -> None:
+    """A text stays out of the log, at any depth; a count of texts is no text."""
+    line = written(Event.JOB_FAILED, text="private words", texts=12, context={"query": "private words"})
+    assert "private" not in json.dumps(line)
+    assert line["text"] == line["context"]["query"]
+    assert line["text"]["length"] == 13
+    assert line["texts"] == 12
+
+    assert written(Event.JOB_FAILED, log_text=True, text="private words")["text"] == "private words"
+
+
+def test_keys_are_scrubbed_wherever_they_hide() -> None:
+    """A provider may repeat a key in its error: it never reaches the log."""
+    line = written(
+        Event.JOB_FAILED, error="bad key sk-secret-123!", stack=["at sk-secret-123"], deep={"a": {"b": "sk-secret-123"}}
+    )
+
+    assert "sk-secret-123" not in json.dumps(line)
+    assert line["error"] == "bad key [hidden]!"
+
+
+def test_lone_surrogates_can_be_logged() -> None:
+    """What cannot be encoded is escaped, not a reason to lose the line."""
+    assert written(Event.JOB_FAILED, error="\ud800")["error"] == "\\ud800"
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 0), ("info", 1), ("critical", 1)])
+def test_only_what_is_grave_enough_is_written(level: str, lines: int) -> None:
+    """The least level is a floor."""
+    stream = io.StringIO()
+
+    Journal(stream=stream, level="info")(Event.PUT, level, {})
+
+    assert len(stream.getvalue().splitlines()) == lines
+
+
+def test_a_closed_terminal_does_not_hurt() -> None:
+    """A log that cannot be written must not stop the queue."""
+    stream = io.StringIO()
+    stream.close()
+
+    Journal(stream=stream)(Event.PUT, "info", {})

@@ -1,0 +1,212 @@
+"""What a worker does with the leases in its hand."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from embedq.errors import NotNow
+from embedq.model import Ask, Budget, JobFilter, JobStatus, NewRecord, RecordId, WorkerId
+from embedq.stores.sqlite import SqliteStore
+from embedq.telemetry import Event, Telemetry
+
+if TYPE_CHECKING:
+    from conftest import Gate, House, Provider
+
+
+THIRTY = [f"text {n}" for n in range(30)]
+HOUR = timedelta(hours=1)
+
+
+async def test_refused_leases_and_those_leased_ahead_go_back(house: House, make_provider: type[Provider]) -> None:
+    """When the provider says "not now" for an hour, nothing stays leased: neither the batch nor the next one."""
+    house.provider = make_provider(remote=True)
+
+    async def plan(_: Sequence[str]) -> None:
+        raise NotNow("tomorrow", retry_after=HOUR)
+
+    await house.declare()
+    await house.put(THIRTY)
+    house.provider.plan = plan
+    await house.pool(batch_size=10).start()
+
+    await house.ear.hear(Event.THROTTLED)
+    await house.settled(pending=30, processing=0)
+    assert len(house.provider.calls) == 1
+
+
+async def test_a_batch_that_waits_for_its_budget_keeps_only_its_own_leases(
+    house: House, make_provider: type[Provider], gate: Gate
+) -> None:
+    """With the budget empty, the batch in hand stays leased and the one leased ahead goes back."""
+    house.provider = make_provider(remote=True)
+    await house.declare()
+    await house.put(THIRTY)
+    budget = Budget(requests=1, interval=timedelta(milliseconds=300))
+    await house.pool(batch_size=10, budget=budget, sleep=gate).start()
+
+    await gate.reached.wait()
+    await house.settled(processing=10, completed=10, pending=10)
+    gate.opened.set()
+
+    await house.settled(completed=30)
+    assert house.ear.of(Event.BUDGET_EMPTY)
+    assert len(house.provider.calls) == 3
+
+
+async def test_an_edit_while_embedding_runs_again(house: House, gate: Gate) -> None:
+    """A text that changes while its job runs is embedded too, and its vector is the one that stays."""
+
+    async def plan(texts: Sequence[str]) -> None:
+        if texts == ["old"]:
+            await gate()
+
+    await house.declare()
+    await house.put(["old"])
+    house.provider.plan = plan
+    await house.pool().start()
+    await gate.reached.wait()
+
+    await house.put(["new"])
+    gate.opened.set()
+
+    await house.settled(completed=1)
+    [record] = await house.store.get("notes", [RecordId("r0")], with_vectors=True)
+    assert record.vector.tolist() == house.provider.vectors(["new"])[0].tolist()
+    assert house.provider.calls == [["old"], ["new"]]
+
+
+async def test_a_worker_that_lost_its_lease_changes_nothing(house: House, gate: Gate) -> None:
+    """A job rescued and leased by another is left alone by the first, which says that it lost it."""
+    house.provider.plan = gate
+    await house.declare()
+    await house.put(["a"])
+    await house.pool().start()
+    await gate.reached.wait()
+    later = datetime.now(UTC) + timedelta(minutes=6)
+    await house.store.rescue(now=later)
+    [space] = await house.store.spaces()
+    ask = Ask(worker=WorkerId("other"), spaces=[space.id], limit=1, span=HOUR)
+    other = await house.store.lease(ask, now=later)
+
+    gate.opened.set()
+
+    [lost] = await house.ear.hear(Event.LEASE_LOST)
+    assert lost["jobs"] == [other.leases[0].job_id]
+    [job] = await house.jobs()
+    assert (job.status, job.worker_id) == (JobStatus.PROCESSING, "other")
+
+
+async def test_the_heartbeat_renews_while_the_event_loop_is_blocked(house: House) -> None:
+    """An embedder that blocks the loop, as a careless one does, keeps its lease through the heartbeat's thread."""
+    seen: list[datetime] = []
+
+    async def look() -> None:
+        store = await SqliteStore.open(house.path, telemetry=Telemetry())
+        try:
+            async with asyncio.timeout(15):
+                while len(set(seen)) < 3:
+                    [job] = (await store.jobs(JobFilter())).items
+                    seen.append(job.lease_until)
+        finally:
+            await store.close()
+
+    async def plan(_: Sequence[str]) -> None:
+        watcher = threading.Thread(target=lambda: asyncio.run(look()))
+        watcher.start()
+        watcher.join()
+
+    await house.declare()
+    await house.put(["a"])
+    house.provider.plan = plan
+    await house.pool(heartbeat=timedelta(milliseconds=30)).start()
+
+    await house.settled(completed=1)
+    assert len(set(seen)) >= 3
+    assert seen == sorted(seen)
+    assert house.ear.of(Event.LEASE_LOST) == []
+
+
+async def test_one_text_in_many_records_is_paid_once(house: House) -> None:
+    """Three hundred records with one text, in many batches of two workers, cost one call of one text."""
+    await house.declare()
+    await house.put(["the same"] * 300)
+    await house.pool(workers=2, batch_size=20).start()
+
+    await house.settled(completed=300)
+    assert house.provider.calls == [["the same"]]
+
+
+async def test_a_text_that_is_with_the_embedder_is_waited_for(house: House, make_gate: type[Gate]) -> None:
+    """A second worker with the same text waits for the first one's vector; if that fails, it asks for itself."""
+    gate = make_gate()
+
+    async def plan(_: Sequence[str]) -> None:
+        if len(house.provider.calls) == 1:
+            await gate()
+            raise RuntimeError("lost")
+
+    await house.declare()
+    await house.store.put("notes", [NewRecord(id=RecordId("a"), text="same")])
+    house.provider.plan = plan
+    await house.pool(workers=2).start()
+    await gate.reached.wait()
+    await house.store.put("notes", [NewRecord(id=RecordId("b"), text="same")])
+    await house.settled(processing=2)
+
+    gate.opened.set()
+
+    await house.settled(completed=2)
+    assert house.provider.calls == [["same"], ["same"]]
+
+
+async def test_a_forced_job_pays_again(house: House) -> None:
+    """Regenerate asks the provider although the vector is known."""
+    await house.declare()
+    await house.put(["a"])
+    await house.pool().start()
+    await house.settled(completed=1)
+
+    await house.store.enqueue("notes", [RecordId("r0")], force=True)
+
+    async def paid_twice() -> bool:
+        return len(house.provider.calls) == 2 and (await house.counts()).completed == 1
+
+    await house.ear.until(paid_twice)
+
+
+async def test_large_batches_are_cut_to_what_the_embedder_takes(house: House, make_provider: type[Provider]) -> None:
+    """A batch of thirty goes to an embedder that takes seven texts a call in five calls."""
+    house.provider = make_provider(max_inputs=7)
+    await house.declare()
+    await house.put(THIRTY)
+    await house.pool().start()
+
+    await house.settled(completed=30)
+    assert [len(call) for call in house.provider.calls] == [7, 7, 7, 7, 2]
+
+
+async def test_nothing_is_leased_while_paused(house: House, make_gate: type[Gate]) -> None:
+    """A pause during a slow batch sends the batch that was leased ahead back unstarted."""
+    gate = make_gate()
+
+    async def plan(_: Sequence[str]) -> None:
+        if len(house.provider.calls) == 1:
+            await gate()
+            house.skipped += 1  # a slow call: after those the worker looks whether it was paused
+
+    await house.declare()
+    await house.put(THIRTY)
+    house.provider.plan = plan
+    await house.pool(batch_size=10).start()
+    await gate.reached.wait()
+    await house.settled(processing=20)
+
+    await house.store.pause()
+    gate.opened.set()
+
+    await house.settled(completed=10, pending=20, processing=0)
+    assert len(house.provider.calls) == 1

@@ -1,0 +1,105 @@
+"""What a worker does when its database is in trouble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from embedq.errors import StoreError, StoreFull, StoreUnusable
+from embedq.model import Health
+from embedq.telemetry import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import House
+
+
+def fail_first(house: House, act: str, errors: list[StoreError]) -> None:
+    """Let a real store fail some times before it does what it is asked."""
+    real: Callable[..., object] = getattr(house.store, act)
+
+    async def failing(*args: object, **kwargs: object) -> object:
+        if errors and args[0]:  # a store may lease by settling nothing
+            raise errors.pop(0)
+        return await real(*args, **kwargs)  # type: ignore[misc]  # every act of a store is awaited
+
+    setattr(house.store, act, failing)
+
+
+async def test_a_full_disk_costs_no_paid_vector(house: House) -> None:
+    """Outcomes that cannot be settled are kept and settled later: nothing is embedded twice."""
+    fail_first(house, "settle", [StoreFull("the disk is full")] * 5)
+    await house.declare()
+    await house.put(["a", "b"])
+    await house.pool().start()
+
+    await house.settled(completed=2)
+    assert len(house.provider.calls) == 1
+    assert [facts["tries"] for facts in house.ear.of(Event.STORE_TROUBLE)] == [1, 2, 3, 4, 5]
+    assert house.slept[:3] == [0.2, 0.4, 0.8]
+
+
+async def test_a_lease_that_fails_is_asked_for_again(house: House) -> None:
+    """A busy database makes a worker wait, with growing pauses, not die."""
+    fail_first(house, "lease", [StoreError("busy")] * 3)
+    await house.declare()
+    await house.put(["a"])
+    await house.pool().start()
+
+    await house.settled(completed=1)
+    assert house.slept[:3] == [1.0, 2.0, 4.0]
+    assert house.ear.of(Event.RUNNER_RESTARTED) == []
+
+
+async def test_a_look_up_that_fails_hands_the_batch_back(house: House) -> None:
+    """Trouble between lease and call charges nobody and leaves nothing leased."""
+    fail_first(house, "known", [StoreError("busy")])
+    await house.declare()
+    await house.put(["a"])
+    await house.pool().start()
+
+    await house.settled(completed=1)
+    [job] = await house.jobs()
+    assert (job.attempts, job.crashes) == (0, 0)
+
+
+async def test_a_corrupt_database_halts_the_worker_until_a_person_acts(house: House) -> None:
+    """Corruption is CRITICAL: no work is asked for any more; after a resume in this process it goes on."""
+    fail_first(house, "lease", [StoreUnusable("the file is corrupt: restore it from a backup")])
+    await house.declare()
+    await house.put(["a"])
+    pool = house.pool()
+    await pool.start()
+    await house.ear.hear(Event.HEALTH_CHANGED)
+    assert pool.report().health is Health.CRITICAL
+    assert "critical" in house.ear.levels(Event.STORE_TROUBLE)
+    assert (await house.counts()).pending == 1
+
+    pool.revive()
+
+    await house.settled(completed=1)
+    assert pool.report().health is Health.HEALTHY
+
+
+async def test_a_halted_worker_can_still_be_stopped(house: House) -> None:
+    """A stop does not wait for the person either."""
+    fail_first(house, "lease", [StoreUnusable("not a database")])
+    await house.declare()
+    pool = house.pool()
+    await pool.start()
+    await house.ear.hear(Event.HEALTH_CHANGED)
+
+    await pool.stop()
+
+    assert not pool.is_running
+
+
+async def test_a_heartbeat_that_fails_is_told_and_goes_on(house: House) -> None:
+    """One beat that the database refuses ends nothing: the next one comes."""
+    fail_first(house, "beat", [StoreError("busy")])
+    pool = house.pool(heartbeat=house.tick)
+    await pool.start()
+
+    [told] = await house.ear.hear(Event.HEARTBEAT_FAILED)
+    assert told["act"] == "beat"
+    await house.beaten(pool)
