@@ -188,7 +188,7 @@ class Leasing(Protocol):
         """Look up vectors that were paid for already, in one round trip."""
         ...
 
-    async def wait_for_work(self, timeout: timedelta) -> None:
+    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
         """Return soon after jobs may have become ready, in this process or another, or after `timeout`."""
         ...
 

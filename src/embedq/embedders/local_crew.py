@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_NICENESS = 5  # the event loop and the database go first: halves their delay, and costs no throughput
+_NICENESS = 2  # the event loop and the database go first; more would starve the model beside other programs
 _URGENT, _ORDINARY, _LAST = 0, 1, 2
 
 _Task = tuple[int, int, Callable[[], None] | None]  # rank, number, what to do; None: go home
@@ -69,7 +70,7 @@ class Crew:
 
 def _yield_to_others() -> None:
     # Linux keeps a niceness per thread; elsewhere it would slow the whole process.
-    if os.uname().sysname == "Linux":
+    if sys.platform == "linux":
         with contextlib.suppress(OSError):
             thread = threading.get_native_id()
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS)

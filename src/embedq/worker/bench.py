@@ -31,6 +31,11 @@ class Bench:
         self._refresh_at = 0.0
         self.changed = asyncio.Event()  # an embedder can be asked again
 
+    @property
+    def is_empty(self) -> bool:
+        """Say whether no space was ever seen."""
+        return not self._seats
+
     def open(self) -> Sequence[SpaceId]:
         """List the spaces whose embedder can be asked now."""
         return [space for space, seat in self._seats.items() if seat.state is State.READY]

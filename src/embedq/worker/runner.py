@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 
 from embedq.errors import StoreError, StoreUnusable
-from embedq.model import Ask, HealthReport, Lease, Leased, Outcome, Released, RetryPolicy, WorkerInfo
+from embedq.model import Ask, HealthReport, Lease, Leased, Outcome, Released, RetryPolicy, SpaceId, WorkerInfo
 from embedq.policy.attempts import delay
 from embedq.telemetry import Event
 from embedq.worker.batch import Batch
@@ -14,6 +14,9 @@ from embedq.worker.kit import Kit, first_of
 from embedq.worker.settling import Settler
 
 SOLITARY_CRASHES = 2  # a job that took so many workers down has no neighbours
+BREATH_EVERY = (
+    16  # batches: then one is leased with nothing else in hand, so that a job that crashed workers gets its turn
+)
 SLOW_SECONDS = 0.1  # after a batch that took longer, a look whether the queue was paused costs nothing
 TROUBLE = RetryPolicy(cap=RetryPolicy().base * 30)
 
@@ -31,6 +34,7 @@ class Runner:
         self._ahead: asyncio.Task[Leased] | None = None  # brings the next leases
         self._pending: set[asyncio.Task[Leased]] = set()  # store calls that must not be cut off
         self._troubles = 0
+        self._batches = 0
 
     @property
     def held(self) -> Held:
@@ -74,6 +78,8 @@ class Runner:
     async def _find_work(self) -> Sequence[Lease]:
         self._bench.changed.clear()
         ask = self._ask(prefetch=False)
+        if ask is None and self._bench.is_empty:
+            ask = self._ask_for(())  # nothing can come of it, but the store then wakes us at the first put
         leased = await self._do(self._settler.lease(ask)) if ask is not None else Leased()
         if not leased.leases and not await self._bench.refresh():
             await self._idle(leased, can_ask=ask is not None)
@@ -87,6 +93,7 @@ class Runner:
 
     async def _work(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Take one batch the whole way; answer with the next."""
+        self._batches += 1
         self._look_ahead(leases)
         started = self._kit.timing.monotonic()
         batch = self._batch = Batch(self._kit, self._bench, leases, worker=self.info.id, flush=self._give_up_ahead)
@@ -119,7 +126,8 @@ class Runner:
     def _hand_over(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
         """Settle a batch, and what goes back with it, while the next one is with the embedder."""
         outcomes = [*batch.outcomes, *map(Released, unstarted)]
-        ask = None if self._kit.stopping.is_set() else self._ask(prefetch=prefetch)
+        waits = self._kit.stopping.is_set() or (prefetch and self._batches % BREATH_EVERY == 0)
+        ask = None if waits else self._ask(prefetch=prefetch)
         self._ahead = self._start(self._settle(batch, outcomes, ask))
         self._batch = None
 
@@ -171,7 +179,8 @@ class Runner:
 
     def _ask(self, *, prefetch: bool) -> Ask | None:
         spaces = self._bench.open()
-        if not spaces:
-            return None
+        return self._ask_for(spaces, prefetch=prefetch) if spaces else None
+
+    def _ask_for(self, spaces: Sequence[SpaceId], *, prefetch: bool = False) -> Ask:
         options = self._kit.options
         return Ask(worker=self.info.id, spaces=spaces, limit=options.batch_size, span=options.lease, prefetch=prefetch)

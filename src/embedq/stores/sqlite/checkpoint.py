@@ -9,7 +9,7 @@ LONGEST_PAUSE = 64  # commits
 class Checkpointer:
     """Checkpoints every few commits, on the writer's thread, after its answers are delivered.
 
-    A thread of its own would never let the log restart under load; SQLite's own checkpoint would make a put wait for it.
+    A thread of its own would never let the log restart under load; SQLite's own checkpoint would make a put wait.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:

@@ -1,6 +1,5 @@
 """How this store opens its file, and what SQLite's errors mean."""
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +55,7 @@ def speaking(path: Path) -> Iterator[None]:
         raise translated(error, path) from error
 
 
-def translated(error: sqlite3.Error, path: Path) -> StoreError:
+def translated(error: sqlite3.Error, path: Path) -> StoreError:  # noqa: PLR0911 one line per kind
     """Say which of our kinds an error of SQLite is."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     match code:
@@ -88,7 +87,7 @@ def is_grave(error: sqlite3.Error) -> bool:
 def file_identity(path: Path) -> tuple[int, int]:
     """Tell the file from another that is put in its place. Raise if there is none."""
     try:
-        found = os.stat(path)
+        found = path.stat()
     except OSError as error:
         raise StoreUnusable(
             f"{path} is gone from its place: nothing more is written; put it back or restart to begin anew"

@@ -43,7 +43,7 @@ class File:
         self._watcher = Watcher(path, self._changed)
 
     async def write(self, work: Work[T], *, bulk: bool = False) -> T:
-        """Do this work in a write transaction that is durable when it returns; `bulk` work lets single puts go first."""
+        """Do this work in a transaction that is durable when it returns; `bulk` work lets single puts go first."""
         return await self._writer.run(work, bulk=bulk)
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:

@@ -1,7 +1,7 @@
 """A fair gate between the processes that write to one file.
 
 SQLite's own waiting sleeps and is unfair: beside two busy workers a put waits for tenths of a second. Correctness never
-rests on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees a dead process's locks.
+rests on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees dead processes' locks.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.0001, 0.0005
 
 
 class Gate:
-    """Writers queue at `.next`, then enter at `.lock`; workers queue at `.bulk` first, so that one stands before a put."""
+    """Writers queue at `.next` and enter at `.lock`; workers queue at `.bulk` first: one at most is ahead of a put."""
 
     def __init__(self, path: Path) -> None:
         """Open the gate's files beside the database."""

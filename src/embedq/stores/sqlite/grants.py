@@ -43,7 +43,7 @@ class Grants:
             self._known.popitem(last=False)
 
     def find(self, db: sqlite3.Connection, token: int) -> Grant | None:
-        """Recall a lease, or look it up; None if it is gone. What is recalled may be gone too: the statement that ends it knows."""
+        """Recall a lease, or look it up; None if it is gone. One that is recalled may be gone too: ending it shows."""
         known = self._known.pop(token, None)
         if known is not None:
             return known

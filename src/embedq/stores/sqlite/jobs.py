@@ -73,7 +73,7 @@ class SqliteQueue:
         """See `ports.Leasing`."""
         return await self._file.read(lambda db: reading.known(db, space, hashes))
 
-    async def wait_for_work(self, timeout: timedelta) -> None:
+    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
         """See `ports.Leasing`."""
         await self._file.wake.wait(timeout.total_seconds())
 

@@ -147,7 +147,7 @@ def _stretch(db: sqlite3.Connection, space: int, low: int, high: int, limit: int
     return taken
 
 
-def _grant(  # noqa: PLR0913 what a lease is made of
+def _grant(
     db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask, grants: Grants, now: int
 ) -> list[Lease]:
     """Write the lease and hand it out job by job."""

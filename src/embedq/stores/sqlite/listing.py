@@ -32,7 +32,8 @@ SELECT c.name, c.id, t.open, t.completed, t.failed, t.cancelled, t.records, t.mi
 FROM embedq_collection c JOIN embedq_tally t ON t.collection = c.id WHERE c.name IS NOT NULL ORDER BY c.name
 """
 PROCESSING = """
-SELECT j.collection, count(*) FROM embedq_lease l CROSS JOIN json_each(l.jobs) e CROSS JOIN embedq_job j ON j.id = e.value
+SELECT j.collection, count(*)
+FROM embedq_lease l CROSS JOIN json_each(l.jobs) e CROSS JOIN embedq_job j ON j.id = e.value
 WHERE j.status = 0 GROUP BY 1
 """
 TRUNCATED = """

@@ -26,7 +26,8 @@ LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
 # New records; the hashes come as one blob, cut by position.
 INSERT = """
 INSERT INTO embedq_record (rid, collection, id, hash, text, attributes, tenant, created_at, updated_at)
-SELECT ?1 + e.key, ?2, e.value ->> 0, substr(?3, 1 + e.key * 32, 32), e.value ->> 1, e.value ->> 2, e.value ->> 3, ?4, ?4
+SELECT ?1 + e.key, ?2, e.value ->> 0, substr(?3, 1 + e.key * 32, 32), e.value ->> 1, e.value ->> 2, e.value ->> 3,
+  ?4, ?4
 FROM json_each(?5) e
 """
 

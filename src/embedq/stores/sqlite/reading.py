@@ -30,7 +30,8 @@ CASE WHEN x.given_up_hash = x.hash THEN x.given_up_reason END,
 v.embedding IS NOT NULL AND v.hash = x.hash, v.truncated, j.id
 """
 JOINED = """
-LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?1 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?1
+LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?1
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?1
 """
 
 # Some records by id.

@@ -36,8 +36,9 @@ WHERE x.valid_to IS NULL
 
 # An attribute has a value, or is a list that holds it. A number is a number, true is not 1.
 HAS = """
-(json_type(x.attributes, ?1) IN (?2, ?3) AND json_extract(x.attributes, ?1) IS ?4 OR json_type(x.attributes, ?1) = 'array'
-  AND EXISTS (SELECT 1 FROM json_each(x.attributes, ?1) a WHERE a.type IN (?2, ?3) AND a.atom IS ?4))
+(json_type(x.attributes, ?1) IN (?2, ?3) AND json_extract(x.attributes, ?1) IS ?4
+  OR json_type(x.attributes, ?1) = 'array' AND EXISTS (
+    SELECT 1 FROM json_each(x.attributes, ?1) a WHERE a.type IN (?2, ?3) AND a.atom IS ?4))
 """
 
 

@@ -3,7 +3,8 @@
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def _all_done(batch: Sequence[Outcome]) -> list[Done]:
 
 
 def _complete(tx: Transaction, grant: Grant, batch: Sequence[Done], now: int) -> None:
-    """Settle a batch. A job that is open and not armed since its lease has a live record with the text that was leased."""
+    """Settle a batch. A job that is open and not armed since its lease has a live record with the leased text."""
     if tx.db.execute(END_LEASE, (grant.token, grant.listed)).rowcount != 1:
         raise _DoesNotFit
     row = (now, grant.since, grant.worker, grant.token, grant.listed)
@@ -141,7 +142,7 @@ def _sum_up(tx: Transaction, ended: Iterable[Judged]) -> None:
         tx.tally(collection, **columns)
 
 
-def _shrink(db: sqlite3.Connection, token: int, held: set[int], ended: Set[int]) -> None:
+def _shrink(db: sqlite3.Connection, token: int, held: set[int], ended: AbstractSet[int]) -> None:
     left = held - ended
     if held and not left:
         db.execute("DELETE FROM embedq_lease WHERE token = ?", (token,))

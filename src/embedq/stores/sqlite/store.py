@@ -26,7 +26,7 @@ class SqliteStore(SqliteCorpus, SqliteQueue, SqliteUpkeep):
     @classmethod
     async def open(cls, path: Path, *, telemetry: Telemetry | None = None, limits: Limits | None = None) -> Self:
         """Open or create the file."""
-        file = await asyncio.to_thread(File, Path(path).absolute(), telemetry or Telemetry())
+        file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry or Telemetry()))
         return cls(file, limits or Limits())
 
     async def check(self) -> None:

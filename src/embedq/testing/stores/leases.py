@@ -8,6 +8,7 @@ from embedq.model import (
     EmbeddingStatus,
     JobFilter,
     JobStatus,
+    Outcome,
     Priority,
     RecordId,
     Released,
@@ -155,7 +156,7 @@ class LeaseFacts(Stage):
         """Each job of a batch ends its own way, and what is not settled stays leased."""
         receipts = await write_many(store, 6)
         leases = await take(store)
-        outcomes = [
+        outcomes: list[Outcome] = [
             done(leases[0]),
             retry(leases[1]),
             failed(leases[2]),

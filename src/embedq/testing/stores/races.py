@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from datetime import datetime
 
-from embedq.model import JobFilter, JobId, JobStatus, RecordId
+from embedq.model import JobFilter, JobId, JobStatus, Lease, Outcome, RecordId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     LATE,
@@ -108,8 +108,8 @@ class RaceFacts(Stage):
         async def stir(which: Store, seed: int, at: datetime) -> None:
             for step in range(12):
                 leases = await take(which, f"w{seed}", at=at, limit=4)
-                acts = [done, retry, failed]
-                await which.settle([acts[(step + n + seed) % 3](lease) for n, lease in enumerate(leases)], now=at)
+                ends = [_end(lease, step + n + seed) for n, lease in enumerate(leases)]
+                await which.settle(ends, now=at)
                 await write(which, f"new {step}", f"r{step * seed % 60}", at=at)
                 await which.delete(NOTES, [RecordId(f"r{(step * 7 + seed) % 60}")], now=at)
 
@@ -135,3 +135,8 @@ class RaceFacts(Stage):
                 await store.settle([done(lease)], now=NOON)
             await embed_all(store)
             assert await has_vector_of(store, f"after {round_}")
+
+
+def _end(lease: Lease, turn: int) -> Outcome:
+    """End attempts in turns: well, badly, for good."""
+    return (done(lease), retry(lease), failed(lease))[turn % 3]
