@@ -14,18 +14,18 @@ import httpx
 from texts import text
 
 
-async def post_all(client: httpx.AsyncClient, seconds: float, rate: float, first: int) -> list[float]:
+async def post_all(client: httpx.AsyncClient, url: str, seconds: float, rate: float, first: int) -> list[float]:
     """Post for a while."""
     started, tasks = time.perf_counter(), []
     for number in range(int(seconds * rate)):
         await asyncio.sleep(started + number / rate - time.perf_counter())
-        tasks.append(asyncio.create_task(_post(client, first + number)))
+        tasks.append(asyncio.create_task(_post(client, url, first + number)))
     return await asyncio.gather(*tasks)
 
 
-async def _post(client: httpx.AsyncClient, number: int) -> float:
+async def _post(client: httpx.AsyncClient, url: str, number: int) -> float:
     started = time.perf_counter()
-    answer = await client.post("", json={"id": f"post-{number}", "text": text(number, salt="post-")})
+    answer = await client.post(url, json={"id": f"post-{number}", "text": text(number, salt="post-")})
     spent = (time.perf_counter() - started) * 1000
     assert answer.status_code == httpx.codes.CREATED, answer.text
     return spent
@@ -33,10 +33,11 @@ async def _post(client: httpx.AsyncClient, number: int) -> float:
 
 async def main(url: str) -> None:
     """Serve until the input ends."""
-    async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
         for line in iter(sys.stdin.readline, ""):
             seconds, rate, first = line.split()
-            print(json.dumps(await post_all(client, float(seconds), float(rate), int(first))), flush=True)
+            spans = await post_all(client, url, float(seconds), float(rate), int(first))
+            print(json.dumps(spans), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,22 +8,22 @@ import asyncio
 import json
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import httpx
-
 import fill
 import process
-from embedq.model import JobFilter, JobStatus
+from embedq.model import Counts
 from embedq.stores.sqlite import SqliteStore
 from figure import Figure, Scale, p95, plain
 from place import HOME, folder
 
 RATE = 100  # posts a second
+Post = Callable[[int], Awaitable[list[float]]]  # for so many seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,22 +63,86 @@ async def measure(scale: Scale) -> list[Figure]:
 
 
 async def _in_turns(setting: Setting, seconds: int, rounds: int) -> tuple[float, float]:
-    idle, busy, first = [], [], 0
+    """Post at rest, under load, at rest, under load; answer with the median of each one's p95."""
+    idle, busy = [], []
     with folder() as place:
         path = place / "post.db"
         await fill.declare(path, setting.embedder)
         store = await SqliteStore.open(path)
         await store.pause()
         async with _running(setting, path, store) as post:
-            await post(1, first)
-            for number in range(1, 1 + rounds):
+            await _warm(setting, path, store, post)
+            for number in range(rounds):
                 fill.pending(path, fill.rows((seconds + 1) * setting.backlog, salt=f"{number}-"))
-                first += 100_000
-                idle.append(p95(await post(seconds, first)))
-                busy.append(p95(await _under_load(store, post(seconds, first + 50_000))))
+                idle.append(p95(await post(seconds)))
+                busy.append(p95(await _under_load(store, post, seconds)))
         await store.close()
     return median(idle), median(busy)
 
 
-async def _under_load(store: SqliteStore, posting: "asyncio.Future[list[float]]") -> list[float]:
-    raise NotImplementedError
+@asynccontextmanager
+async def _running(setting: Setting, path: Path, store: SqliteStore) -> AsyncIterator[Post]:
+    """Start the processes; hand out a way to post."""
+    port = _free_port()
+    async with AsyncExitStack() as stack:
+        for command in setting.commands:
+            words = (*command, "--embedder", setting.embedder)
+            address = () if command == ["work"] else ("--port", str(port))
+            child = stack.enter_context(process.embedq(path, *words, *address))
+        await process.workers_ready(store, setting.workers, child)
+        url = f"http://127.0.0.1:{port}/collections/{fill.NAME}/records"
+        poster = await asyncio.create_subprocess_exec(
+            sys.executable, str(HOME / "poster.py"), url, stdin=PIPE, stdout=PIPE, limit=1 << 24
+        )
+        first = 0
+
+        async def post(seconds: int) -> list[float]:
+            nonlocal first
+            assert poster.stdin is not None
+            assert poster.stdout is not None
+            poster.stdin.write(f"{seconds} {RATE} {first}\n".encode())
+            first += seconds * RATE
+            spans: list[float] = json.loads(await poster.stdout.readline())
+            return spans
+
+        try:
+            yield post
+        finally:
+            await poster.communicate()
+
+
+async def _warm(setting: Setting, path: Path, store: SqliteStore, post: Post) -> None:
+    """Load models and open connections before anything is timed."""
+    await post(1)
+    fill.pending(path, fill.rows(setting.backlog // 4, salt="warm-"))
+    await store.resume()
+    await _until(store, lambda counts: not counts.pending and not counts.processing)
+    await store.pause()
+
+
+async def _under_load(store: SqliteStore, post: Post, seconds: int) -> list[float]:
+    done = (await _counts(store)).completed
+    await store.resume()
+    await _until(store, lambda counts: counts.completed > done)
+    spans = await post(seconds)
+    assert (await _counts(store)).pending, "the workers ran out of work: the load was not full"
+    await store.pause()
+    await _until(store, lambda counts: not counts.processing)
+    return spans
+
+
+async def _until(store: SqliteStore, is_so: Callable[[Counts], bool]) -> None:
+    async with asyncio.timeout(process.PATIENCE):
+        while not is_so(await _counts(store)):
+            await asyncio.sleep(0.02)
+
+
+async def _counts(store: SqliteStore) -> Counts:
+    return (await store.counts())[fill.NAME]
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

@@ -20,9 +20,12 @@ HEARTBEAT = timedelta(seconds=60)
 def embedq(path: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command of the CLI on this file until the block ends, then stop it as a person would."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("EMBED", "CHL_"))}
-    environment |= {"EMBEDQ_URL": f"sqlite:///{path}", "EMBEDQ_LOG_LEVEL": "error"}
+    environment["EMBEDQ_URL"] = f"sqlite:///{path}"
     command = [sys.executable, "-m", "embedq", *words]
-    with subprocess.Popen(command, env=environment, cwd=path.parent, stdout=subprocess.DEVNULL) as child:
+    with (
+        path.with_name(f"{words[0]}.log").open("ab") as log,
+        subprocess.Popen(command, env=environment, cwd=path.parent, stdout=log, stderr=log) as child,
+    ):
         try:
             yield child
         finally:

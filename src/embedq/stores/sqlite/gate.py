@@ -1,7 +1,7 @@
 """A fair gate between the processes that write to one file.
 
-SQLite's own waiting sleeps and is unfair: beside two busy workers a put waits for tenths of a second. Correctness never
-rests on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees dead processes' locks.
+SQLite's own waiting sleeps and is unfair: beside two busy workers a put waits tenths of a second. Correctness never
+rests on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees dead locks.
 """
 
 import fcntl

@@ -1,0 +1,5 @@
+"""Shared by all tests: failures inside the shipped suites are shown as readably as those in tests."""
+
+import pytest
+
+pytest.register_assert_rewrite("embedq.testing")

@@ -1,0 +1,88 @@
+"""The plans of the hot statements: each finds its rows by an index, however many others there are."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedq.stores.sqlite import arming, judging, keeping, leasing, listing, putting, reading, rescuing, settling
+from embedq.stores.sqlite.connection import connect
+from embedq.stores.sqlite.schema import migrate
+
+# Statements that run for every put, lease, settle or status, with the tables they must never walk through.
+BIG = ("embedq_job", "embedq_record", "embedq_vector", "embedq_ready", "embedq_later", "embedq_missing", "embedq_spare")
+HOT = {
+    "look up what is put": putting.LOOK_UP,
+    "jobs of records": arming.FIND_JOBS,
+    "out of the line": arming.UNQUEUE_READY,
+    "out of the waiting room": arming.UNQUEUE_LATER,
+    "into the line": arming.QUEUE,
+    "arm": arming.ARM,
+    "note missing": arming.NOTE_MISSING,
+    "note found": arming.NOTE_FOUND,
+    "due": leasing.DUE,
+    "promote": leasing.PROMOTE,
+    "promoted": leasing.PROMOTED,
+    "take": leasing.TAKE,
+    "remove": leasing.REMOVE,
+    "lowest lane": leasing.LOWEST_LANE,
+    "solo lane": leasing.SOLO,
+    "open spaces": leasing.OPEN_SPACES,
+    "next due": leasing.NEXT_DUE,
+    "complete": settling.COMPLETE,
+    "store": settling.STORE,
+    "found": settling.FOUND,
+    "job of an outcome": judging.JOB,
+    "is it queued": judging.QUEUED,
+    "crash": rescuing.CRASH,
+    "known vectors": reading.KNOWN,
+    "get": reading.GET,
+    "list": reading.LIST,
+    "list pending": reading.LIST_PENDING,
+    "list failed": reading.LIST_FAILED,
+    "oldest": reading.OLDEST,
+    "missing": keeping.MISSING,
+    "processing": listing.PROCESSING,
+    "truncated": listing.TRUNCATED,
+    "tallies": listing.TALLIES,
+}
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path: Path = tmp_path_factory.mktemp("plans") / "embedq.db"
+    db = connect(path)
+    migrate(db, path)
+    yield db
+    db.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_never_walks_a_big_table(db: sqlite3.Connection, name: str) -> None:
+    """Finished, waiting and foreign rows cost it nothing."""
+    statement = HOT[name]
+    numbered = max((int(place) for place in _numbers(statement)), default=0)
+    values = [None] * (numbered or statement.count("?"))
+
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+    walks = [step for step in plan if step.startswith("SCAN") and _is_big(step)]
+    assert walks == [], "\n".join(plan)
+
+
+def _numbers(statement: str) -> list[str]:
+    return [part[: len(part) - len(part.lstrip("0123456789"))] or "0" for part in statement.split("?")[1:]]
+
+
+def _is_big(step: str) -> bool:
+    """Tell a walk through a table or its alias from one through a list or a partial index."""
+    aliases = {
+        "j": "embedq_job",
+        "x": "embedq_record",
+        "v": "embedq_vector",
+        "r": "embedq_ready",
+        "m": "embedq_missing",
+    }
+    name = step.split()[1]
+    return aliases.get(name, name) in BIG and "USING" not in step
