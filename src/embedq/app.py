@@ -237,7 +237,7 @@ async def _open_store(settings: Settings, telemetry: Telemetry) -> Store:
 def sqlite_path(url: str) -> Path:
     """Read the path of a SQLite URL: three slashes are relative to the working directory, four absolute."""
     path = url.removeprefix(SQLITE)
-    if not url.startswith(SQLITE) or not path or "?" in path or "#" in path:
+    if not url.startswith(SQLITE) or path in {"", ":memory:"} or "?" in path or "#" in path:
         raise SettingsError(f"EMBEDQ_URL={url!r}: write sqlite:///relative.db or sqlite:////absolute.db")
     return Path(path)
 

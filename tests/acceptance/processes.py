@@ -67,9 +67,9 @@ class Process:
         self.popen.kill()
         self.popen.wait(COMMAND_SECONDS)
 
-    def leave(self) -> int:
-        """Ask it to leave with SIGTERM; answer with its exit code."""
-        self.popen.send_signal(signal.SIGTERM)
+    def leave(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to leave; answer with its exit code."""
+        self.popen.send_signal(number)
         return self.popen.wait(COMMAND_SECONDS)
 
     def wait(self) -> int:
@@ -200,6 +200,10 @@ class Place:
     def within(self, wrapper: Sequence[str], command: str, **settings: object) -> Api:
         """Start a command that serves, by way of another that becomes it."""
         return self._keep(Api((*wrapper, *EMBEDQ, command), **self._start(command, settings)))
+
+    def wrapped(self, wrapper: Sequence[str], command: str, **settings: object) -> Process:
+        """Start a command that may end at once, by way of another that becomes it."""
+        return self._keep(Process((*wrapper, *EMBEDQ, command), **self._start(command, settings)))
 
     def run(self, *command: str, **settings: object) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""

@@ -247,7 +247,16 @@ async def test_a_put_joins_the_callers_transaction(eq: embedq.EmbedQ, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://host/db", "neo4j://host", "sqlite://x.db", "sqlite:///", "mysql://x", "notes.db"]
+    "url",
+    [
+        "postgresql://host/db",
+        "neo4j://host",
+        "sqlite://x.db",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "mysql://x",
+        "notes.db",
+    ],
 )
 async def test_other_databases_are_refused(url: str) -> None:
     """A URL that cannot be opened says what can be written, or that it comes later."""

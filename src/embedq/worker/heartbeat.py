@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from embedq.model import HealthReport, Lease, WorkerInfo
+from embedq.model import HealthReport, Lease, WorkerId, WorkerInfo
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
 from embedq.worker.held import Held
 
-LOOK_EVERY = timedelta(seconds=5)  # how soon a resume from another process is noticed
+LOOK_EVERY = timedelta(seconds=5)  # how soon a resume is noticed, and news of a worker are told
 JOIN_SECONDS = 10.0
 SHOWN = 20  # jobs named in one event
 
@@ -52,6 +52,7 @@ class Heartbeat:
         self._crew = crew
         self._on_resume = on_resume
         self._resumes = 0
+        self._told: dict[WorkerId, HealthReport] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
@@ -88,6 +89,8 @@ class Heartbeat:
                 beat_at = loop.time() + self._interval.total_seconds()
                 await self._try("renew", self._renew)
                 await self._try("beat", self._beat)
+            else:
+                await self._try("tell", self._tell)
 
     async def _is_over(self, seconds: float) -> bool:
         if self._stopped is None:
@@ -112,9 +115,18 @@ class Heartbeat:
                 self._tell_lost(member, lost)
 
     async def _beat(self) -> None:
+        self._told.clear()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        """Report those workers of which there is news."""
         for member in self._crew():
-            if not await self._store.beat(member.info.id, member.report()):
+            report = member.report()
+            if self._told.get(member.info.id) == report:
+                continue
+            if not await self._store.beat(member.info.id, report):
                 await self._store.register(member.info)
+            self._told[member.info.id] = report
 
     async def _look(self) -> None:
         resumes = await self._store.resumes()

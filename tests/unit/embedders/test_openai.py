@@ -198,8 +198,13 @@ async def test_a_refused_connection_is_nobodys_fault_but_the_providers() -> None
     await embedder.close()
 
 
-async def test_a_name_that_is_not_known_is_unavailable() -> None:
+async def test_a_name_that_is_not_known_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without an address is the embedder's fault."""
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)  # no test asks a resolver outside this machine
     embedder = make("http://no-such-host.invalid/v1")
 
     with pytest.raises(Unavailable):

@@ -73,7 +73,7 @@ def listing(db: sqlite3.Connection) -> list[Collection]:
 
 def spaces(db: sqlite3.Connection) -> list[Space]:
     """List the spaces in use."""
-    return [_space(row) for row in db.execute(SPACES)]
+    return [read_space(row) for row in db.execute(SPACES)]
 
 
 def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
@@ -180,7 +180,7 @@ def _ensure_space(db: sqlite3.Connection, embedder: EmbedderName) -> int:
 
 def _collection(row: tuple[str, str | None, int, str, int, int, str, str, int, int | None, int]) -> Collection:
     name, text_from, priority, retry, created_at, *space = row
-    found = _space(tuple(space))  # type: ignore[arg-type]  # the tail of the row
+    found = read_space(tuple(space))  # type: ignore[arg-type]  # the tail of the row
     declaration = Declaration(
         name=name,
         embedder=found.embedder,
@@ -191,7 +191,8 @@ def _collection(row: tuple[str, str | None, int, str, int, int, str, str, int, i
     return Collection(declaration=declaration, space=found, created_at=when(created_at))
 
 
-def _space(row: tuple[int, str, str, int, int | None, int]) -> Space:
+def read_space(row: tuple[int, str, str, int, int | None, int]) -> Space:
+    """Read a space."""
     id_, provider, model, asked, dimensions, version = row
     embedder = EmbedderName(provider=provider, model=model, dimensions=asked or None)
     return Space(id=SpaceId(id_), embedder=embedder, dimensions=dimensions, version=version)

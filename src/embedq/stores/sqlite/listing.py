@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priority, Reason, RecordId, WorkerId
-from embedq.stores.sqlite.collections import find, read_retry
+from embedq.stores.sqlite.collections import find, read_retry, read_space
 from embedq.stores.sqlite.judging import read_fault
 from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, OPEN
 from embedq.stores.sqlite.moments import when, when_or_none
 from embedq.stores.sqlite.reading import number
 
 JOBS = """
-SELECT j.id, c.name, x.id, s.provider, s.model, coalesce(s.dimensions, 0), j.status, j.priority, j.attempts, c.retry,
+SELECT j.id, c.name, x.id, s.id, s.provider, s.model, s.asked, s.dimensions, s.version, j.status, j.priority, j.attempts, c.retry,
   j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at
 FROM embedq_job j {index} JOIN embedq_collection c ON c.id = j.collection JOIN embedq_space s ON s.id = j.space
 JOIN embedq_record x ON x.rid = j.record LEFT JOIN embedq_worker w ON w.id = j.worker
@@ -141,10 +141,9 @@ def _holders(db: sqlite3.Connection) -> Holders:
 
 
 def _job(row: tuple[Any, ...], holders: Holders) -> Job:
-    (id_, collection, record, provider, model, dimensions, status, priority, attempts, retry, crashes, created_at) = (
-        row[:12]
-    )
-    (started_at, completed_at, worker, reason, error, first_at, last_at) = row[12:]
+    (id_, collection, record), space = row[:3], row[3:9]
+    (status, priority, attempts, retry, crashes, created_at, started_at, completed_at) = row[9:17]
+    (worker, reason, error, first_at, last_at) = row[17:]
     since, until, holder = holders.get(id_, (None, None, None)) if status == OPEN else (None, None, None)
     shown = JobStatus.PROCESSING if until else SHOWN[status]
     if shown is JobStatus.PENDING and attempts:
@@ -154,7 +153,7 @@ def _job(row: tuple[Any, ...], holders: Holders) -> Job:
         id=JobId(str(id_)),
         collection=collection,
         record_id=RecordId(record),
-        space=f"{provider}:{model}@{dimensions}" if dimensions else f"{provider}:{model}",
+        space=str(read_space(space)),
         status=shown,
         priority=Priority(priority),
         attempts=attempts,
