@@ -102,7 +102,7 @@ class App:
             if workers or self.metrics is not None:
                 await self._check_embedder(stack)
             duties = await self._begin(stack, workers) if workers else []
-            self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties))
+            self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties), **await self._backlog())
             stack.callback(self.telemetry.emit, Event.STOPPING)
             yield
 
@@ -152,6 +152,11 @@ class App:
             retry_failed_on_startup=self.settings.retry_failed_on_startup,
         )
         return Upkeep(self.store, self._liveness, options=options, telemetry=self.telemetry)
+
+    async def _backlog(self) -> dict[str, Any]:
+        """Count what waits from before: it goes on by itself, and people want to see that."""
+        counts = (await self.store.counts()).values()
+        return {"pending": sum(c.pending for c in counts), "processing": sum(c.processing for c in counts)}
 
     def _boot_facts(self, workers: int, duties: list[str]) -> dict[str, Any]:
         settings = self.settings

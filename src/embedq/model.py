@@ -144,9 +144,8 @@ class Collection:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRecord:
-    """A record as an application hands it in."""
+class NewRecord(NamedTuple):
+    """A record as an application hands it in. A tuple, because they come by the thousand."""
 
     id: RecordId
     text: str | None = None
@@ -165,9 +164,8 @@ class Patch:
     tenant: str | None = None  # not a change: the tenant the record must belong to
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """What a writer gets back for one record."""
+class Receipt(NamedTuple):
+    """What a writer gets back for one record. A tuple, as what came in."""
 
     id: RecordId
     embedding_status: EmbeddingStatus

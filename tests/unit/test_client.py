@@ -81,7 +81,7 @@ async def test_a_batch_with_a_bad_record_stores_none(eq: embedq.EmbedQ) -> None:
         await eq.put("notes", [{"id": "a", "text": "fine"}, {"id": "b", "text": " "}])
 
     assert set(refusal.value.problems) == {1}
-    assert (await eq.records("notes")).items == []
+    assert await eq.collections() == []
 
 
 async def test_check_refuses_what_put_would(eq: embedq.EmbedQ) -> None:

@@ -20,7 +20,7 @@ from embedq.api.limits import Limits
 from embedq.api.paths import RawPaths
 from embedq.api.routes import ROUTERS
 from embedq.client import Client
-from embedq.errors import EmbedqError
+from embedq.errors import EmbedqError, StoreError, StoreUnusable
 from embedq.metrics import Metrics
 from embedq.operator import Operator
 from embedq.settings import Settings
@@ -73,7 +73,19 @@ def _handlers(telemetry: Telemetry) -> dict[int | type[Exception], Handler]:
         )
         return problems.answer(problems.INTERNAL, "an unexpected error; the server's log says more")
 
+    async def trouble(request: Request, error: Exception) -> Response:
+        telemetry.emit(
+            Event.STORE_TROUBLE,
+            level="critical" if isinstance(error, StoreUnusable) else "error",
+            act="request",
+            method=request.method,
+            path=request.scope["path"],
+            error=str(error),
+        )
+        return await problems.refuse(request, error)
+
     return {
+        StoreError: trouble,
         EmbedqError: problems.refuse,
         RequestValidationError: problems.refuse_input,
         HTTPException: problems.refuse_http,

@@ -57,9 +57,8 @@ class Client:
 
     async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
         """Refuse what `put` would refuse, without writing; answer with the records as they were read."""
-        batch = read_records(records, self._options.limits)
-        known = await self._catalogue.find(collection)
-        check_texts(batch, known.declaration.text_from if known else None)
+        batch, text_from = await self._read(collection, records)
+        check_texts(batch, text_from)
         return batch
 
     async def put(
@@ -71,7 +70,7 @@ class Client:
         caller's `connection` the write becomes part of the caller's transaction; the collection must be there then.
         """
         started = monotonic()
-        batch = read_records(records, self._options.limits)
+        batch, _ = await self._read(collection, records)
         await self._ready(collection, declare=connection is None)
         try:
             receipts = await self._store.put(collection, batch, connection=connection)
@@ -216,6 +215,17 @@ class Client:
     async def close(self) -> None:
         """End what still runs for queries that were given up on."""
         await self._searching.close()
+
+    async def _read(
+        self, collection: str, records: Sequence[RecordLike]
+    ) -> tuple[list[NewRecord], tuple[str, ...] | None]:
+        """Read a batch for a collection; a first one is judged whole, so that a refused one declares nothing."""
+        known = await self._catalogue.find(collection)
+        text_from = known.declaration.text_from if known else None
+        batch = read_records(records, self._options.limits, text_from)
+        if known is None:
+            check_texts(batch, text_from)
+        return batch, text_from
 
     async def _ready(self, name: str, *, declare: bool) -> None:
         """See that a collection is there before it is written to."""

@@ -27,8 +27,13 @@ RecordLike = Mapping[str, Any] | NewRecord
 PriorityLike = Priority | int | str | None
 
 
-def read_records(items: Sequence[RecordLike], limits: Limits) -> list[NewRecord]:
-    """Read a batch, or refuse all of it and name every bad record by its position."""
+def read_records(
+    items: Sequence[RecordLike], limits: Limits, text_from: Sequence[str] | None = None
+) -> list[NewRecord]:
+    """Read a batch, or refuse all of it and name every bad record by its position.
+
+    Texts are judged here only to name all that is wrong at once: a store that knows a newer `text_from` decides.
+    """
     problems: dict[int, str] = {}
     records: dict[int, NewRecord] = {}
     for position, item in enumerate(items):
@@ -36,23 +41,32 @@ def read_records(items: Sequence[RecordLike], limits: Limits) -> list[NewRecord]
             records[position] = read_record(item)
         except Invalid as problem:
             problems[position] = str(problem)
-    if problems:
-        problems |= _problems_of(records, limits)
-        raise Invalid(_refusal(problems, len(items)), problems=dict(sorted(problems.items())))
-    check_records(list(records.values()), limits)
+    try:
+        check_records(list(records.values()) if not problems else [], limits)
+    except Invalid as refused:
+        problems |= refused.problems or _problems_of(records, limits)
+        if not problems:
+            raise
+        problems |= {at: what for at, what in _textless(records, text_from).items() if at not in problems}
+        raise Invalid(_refusal(problems, len(items)), problems=dict(sorted(problems.items()))) from None
     return list(records.values())
 
 
 def check_texts(records: Sequence[NewRecord], text_from: Sequence[str] | None) -> None:
     """Refuse records that would have no text to embed."""
+    if problems := _textless(dict(enumerate(records)), text_from):
+        raise Invalid(_refusal(problems, len(records)), problems=problems)
+
+
+def _textless(records: Mapping[int, NewRecord], text_from: Sequence[str] | None) -> dict[int, str]:
     problems: dict[int, str] = {}
-    for position, record in enumerate(records):
+    for position, record in records.items():
+        attributes = record.attributes if isinstance(record.attributes, Mapping) else {}
         try:
-            compose(text_from, record.text, record.attributes or {})
+            compose(text_from, record.text if isinstance(record.text, str) else None, attributes)
         except Invalid as problem:
             problems[position] = str(problem)
-    if problems:
-        raise Invalid(_refusal(problems, len(records)), problems=problems)
+    return problems
 
 
 def read_record(item: RecordLike) -> NewRecord:

@@ -97,6 +97,8 @@ def check_id(value: object, *, what: str = "id") -> None:
     """Refuse an id that is not 1 to 512 bytes of UTF-8 without control characters."""
     if not isinstance(value, str):
         raise Invalid(f"the {what} must be a string, not {type(value).__name__}")
+    if value.isascii() and value.isprintable() and 1 <= len(value) <= MAX_ID_BYTES:
+        return  # most ids: nothing else to look at
     if not 1 <= len(_encoded(value, f"the {what}")) <= MAX_ID_BYTES:
         raise Invalid(f"the {what} must have 1 to {MAX_ID_BYTES} bytes")
     if _has_controls(value):
@@ -107,7 +109,7 @@ def check_text(text: object, limits: Limits) -> None:
     """Refuse a text that is too long or cannot be stored unharmed."""
     if not isinstance(text, str):
         raise Invalid(f"`text` must be a string, not {type(text).__name__}")
-    size = len(_encoded(text, "`text`"))
+    size = len(text) if text.isascii() else len(_encoded(text, "`text`"))
     if size > limits.text_bytes:
         raise TooLarge(
             f"`text` has {size} bytes, the limit is {limits.text_bytes}: split it, or raise EMBEDQ_MAX_TEXT_BYTES"
@@ -118,18 +120,30 @@ def check_text(text: object, limits: Limits) -> None:
 
 def check_attributes(attributes: object, limits: Limits) -> None:
     """Refuse attributes that are not a JSON object of bounded size and depth."""
+    if attributes == {}:
+        return
     if not isinstance(attributes, Mapping):
         raise Invalid(f"`attributes` must be an object, not {type(attributes).__name__}")
     if _depth_exceeds(attributes, MAX_DEPTH):
         raise Invalid(f"`attributes` are nested deeper than {MAX_DEPTH}")
     try:
-        size = len(_encoded(written(attributes), "`attributes`"))
+        noted = written(attributes)
+        size = len(_encoded(noted, "`attributes`"))
     except (TypeError, ValueError) as error:
         raise Invalid(f"`attributes` must be JSON: {error}") from error
     if size > limits.attributes_bytes:
         raise TooLarge(f"`attributes` have {size} bytes, the limit is {limits.attributes_bytes}")
-    if "\\u0000" in json.dumps(dict(attributes)):
+    if "\\u0000" in noted and "\0" in _strings(attributes):
         raise Invalid("`attributes` must not hold NUL characters")
+
+
+def _strings(value: object) -> str:
+    """Gather all strings in a value: JSON writes a NUL like a backslash that is followed by u0000."""
+    if isinstance(value, Mapping):
+        return "".join(map(_strings, (*value.keys(), *value.values())))
+    if isinstance(value, list):
+        return "".join(map(_strings, value))
+    return value if isinstance(value, str) else ""
 
 
 def written(attributes: Mapping[str, Any]) -> str:

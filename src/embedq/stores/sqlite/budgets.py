@@ -9,7 +9,12 @@ from embedq.stores.sqlite.moments import SET_BACK, span
 from embedq.stores.sqlite.transaction import Transaction
 
 HELD = "SELECT held_until FROM embedq_space WHERE id = ? AND held_until > ? AND held_since <= ?"
-HOLD = "UPDATE embedq_space SET held_until = max(held_until, ?), held_since = ? WHERE id = ?"
+
+# The longest hold wins, unless it was set before the clock was set back.
+HOLD = """
+UPDATE embedq_space SET held_until = CASE WHEN held_since > ?2 + 1000 THEN ?1 ELSE max(held_until, ?1) END,
+  held_since = ?2 WHERE id = ?3
+"""
 FORGET_REQUESTS = "DELETE FROM embedq_request WHERE space = ? AND (at <= ? OR at > ?)"
 
 # The request that must leave the window before the next may go.

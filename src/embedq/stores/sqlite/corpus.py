@@ -1,7 +1,6 @@
 """The corpus: collections, records, vectors, search."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -107,10 +106,9 @@ class SqliteCorpus:
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
         """See `ports.Writing`."""
-        listed = json.dumps(list(records), ensure_ascii=False)
         return await self._file.write(
             lambda tx: keeping.enqueue(
-                tx, collection, listed, records, force=force, priority=job_priority, now=stamp(now, tx.now)
+                tx, collection, records, force=force, priority=job_priority, now=stamp(now, tx.now)
             )
         )
 

@@ -1,13 +1,12 @@
 """Taking records out: softly, for good, or with their whole collection."""
 
-import json
 from collections.abc import Sequence
 
 from embedq.model import Reason, RecordId
 from embedq.stores.sqlite.collections import find
 from embedq.stores.sqlite.keys import OPEN, PURGED
 from embedq.stores.sqlite.rescuing import cancel
-from embedq.stores.sqlite.transaction import Transaction, ids
+from embedq.stores.sqlite.transaction import Transaction, ids, names
 
 LOOK_UP = """
 SELECT x.id, x.rid, x.text, x.hash, x.valid_to IS NULL, j.id, j.status
@@ -42,8 +41,7 @@ JOBS_OF = "SELECT id, collection, status FROM embedq_job WHERE record IN (SELECT
 def delete(tx: Transaction, name: str, records: Sequence[RecordId], now: int, *, purge: bool) -> list[RecordId]:
     """Take records out of search and cancel their jobs; a dead letter that is there stays."""
     collection = find(tx.db, name)
-    listed = json.dumps(list(records), ensure_ascii=False)
-    rows = tx.db.execute(LOOK_UP, (listed, collection.id, collection.space)).fetchall()
+    rows = tx.db.execute(LOOK_UP, (names(records), collection.id, collection.space)).fetchall()
     there = [row for row in rows if row[4] or (purge and row[3] != PURGED)]
     live = [row for row in there if row[4]]
     rids = [row[1] for row in there]

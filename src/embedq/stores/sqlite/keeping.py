@@ -14,7 +14,7 @@ from embedq.stores.sqlite.keys import CANCELLED, FAILED, OPEN
 from embedq.stores.sqlite.moments import span
 from embedq.stores.sqlite.reading import number
 from embedq.stores.sqlite.rescuing import cancel as cancel_jobs
-from embedq.stores.sqlite.transaction import Transaction, ids
+from embedq.stores.sqlite.transaction import Transaction, ids, names
 from embedq.stores.sqlite.workers import FORGET
 
 # RULES 10: no job and not given up on, or a job that ended and says nothing of the current text.
@@ -69,10 +69,10 @@ def missing(db: sqlite3.Connection, name: str, after: str | None, limit: int) ->
     return [Missing(key=str(rid), id=RecordId(id_), needs_job=bool(needs)) for rid, id_, needs in rows]
 
 
-def reconcile(tx: Transaction, name: str, listed: str, now: int) -> int:
+def reconcile(tx: Transaction, name: str, records: Sequence[RecordId], now: int) -> int:
     """Give jobs to those of these records that need one."""
     collection = find(tx.db, name)
-    rows = tx.db.execute(IN_NEED, (listed, collection.id, collection.space)).fetchall()
+    rows = tx.db.execute(IN_NEED, (names(records), collection.id, collection.space)).fetchall()
     if rows:
         how = Arms(collection=collection.id, space=collection.space, priority=collection.priority)
         arm(tx, [rid for (rid,) in rows], how, now)
@@ -91,11 +91,11 @@ def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[
 
 
 def enqueue(
-    tx: Transaction, name: str, listed: str, wanted: Sequence[RecordId], *, force: bool, priority: int | None, now: int
+    tx: Transaction, name: str, wanted: Sequence[RecordId], *, force: bool, priority: int | None, now: int
 ) -> list[Receipt]:
     """Arm jobs by hand: forced, or where the current text has neither vector nor job."""
     collection = find(tx.db, name)
-    rows = {row[1]: row for row in tx.db.execute(LIVE, (listed, collection.id, collection.space))}
+    rows = {row[1]: row for row in tx.db.execute(LIVE, (names(wanted), collection.id, collection.space))}
     absent = [record for record in wanted if record not in rows]
     if absent:
         raise NotFound(f"no record {absent[0]!r} in collection {name!r}")

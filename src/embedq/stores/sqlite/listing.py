@@ -15,7 +15,8 @@ from embedq.stores.sqlite.moments import when, when_or_none
 from embedq.stores.sqlite.reading import number
 
 JOBS = """
-SELECT j.id, c.name, x.id, s.id, s.provider, s.model, s.asked, s.dimensions, s.version, j.status, j.priority, j.attempts, c.retry,
+SELECT j.id, c.name, x.id, s.id, s.provider, s.model, s.asked, s.dimensions, s.version,
+  j.status, j.priority, j.attempts, c.retry,
   j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at
 FROM embedq_job j {index} JOIN embedq_collection c ON c.id = j.collection JOIN embedq_space s ON s.id = j.space
 JOIN embedq_record x ON x.rid = j.record LEFT JOIN embedq_worker w ON w.id = j.worker

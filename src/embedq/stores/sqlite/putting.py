@@ -3,8 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from embedq.errors import Conflict, Invalid, NotFound, TooLarge
 from embedq.model import ContentHash, EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
@@ -50,8 +49,7 @@ FROM json_each(?3) e WHERE embedq_record.rid = e.value ->> 0
 HIGHEST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A record as it is to be written."""
 
     id: str
@@ -62,8 +60,7 @@ class _Row:
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
-class _There:
+class _There(NamedTuple):
     """A record as it stands."""
 
     id: str
@@ -108,9 +105,13 @@ def patch(tx: Transaction, name: str, record: RecordId, change: Patch, limits: L
 def _compose(collection: Found, records: Sequence[NewRecord], limits: Limits) -> list[_Row]:
     """Make the texts; name every record that has none."""
     rows, problems = [], {}
+    seen: set[str] = set()
     for position, record in enumerate(records):
         attributes: Any = record.attributes or {}
         try:
+            if record.id in seen:
+                raise Invalid("the id stands here twice: send each id once")  # noqa: TRY301 all problems are gathered
+            seen.add(record.id)
             text = compose(collection.text_from, record.text, attributes)
             if collection.text_from is not None or record.attributes is not None:
                 check_text(text, limits)

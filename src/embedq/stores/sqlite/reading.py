@@ -23,6 +23,7 @@ from embedq.model import (
 )
 from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.moments import when
+from embedq.stores.sqlite.transaction import names
 
 COLUMNS = """
 x.rid, x.id, x.text, x.attributes, x.tenant, x.hash, x.created_at, x.updated_at,
@@ -74,8 +75,7 @@ OLDEST = "SELECT min(queued_at) FROM embedq_job WHERE collection = ? AND status 
 def get(db: sqlite3.Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool) -> list[Record]:
     """Read live records, in the order asked for."""
     collection = find(db, name)
-    listed = json.dumps(list(records), ensure_ascii=False)
-    rows = db.execute(GET, (collection.space, collection.id, listed, with_vectors))
+    rows = db.execute(GET, (collection.space, collection.id, names(records), with_vectors))
     return [_record(collection, row) for row in rows]
 
 

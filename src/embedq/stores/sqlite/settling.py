@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -121,14 +120,16 @@ def _settle_each(tx: Transaction, token: int, batch: Sequence[Outcome], now: int
     row = tx.db.execute(LEASE, (token,)).fetchone()
     worker, since, listed = row or (None, None, "[]")
     held = set(json.loads(listed))
-    ended: dict[int, Judged] = {}
+    ended: set[int] = set()
+    judgements: list[Judged] = []
     for outcome in batch:
         job = int(outcome.lease.job_id)
-        judged = judge(tx, outcome, leased=job in held - ended.keys(), held=(since, worker), now=now)
+        judged = judge(tx, outcome, leased=job in held and job not in ended, held=(since, worker), now=now)
         if judged is not None:
-            ended[job] = judged
-    _sum_up(tx, ended.values())
-    _shrink(tx.db, token, held, ended.keys())
+            ended.add(job)
+            judgements.append(judged)
+    _sum_up(tx, judgements)
+    _shrink(tx.db, token, held, ended)
     return {JobId(str(job)) for job in ended}
 
 
@@ -142,7 +143,7 @@ def _sum_up(tx: Transaction, ended: Iterable[Judged]) -> None:
         tx.tally(collection, **columns)
 
 
-def _shrink(db: sqlite3.Connection, token: int, held: set[int], ended: AbstractSet[int]) -> None:
+def _shrink(db: sqlite3.Connection, token: int, held: set[int], ended: set[int]) -> None:
     left = held - ended
     if held and not left:
         db.execute("DELETE FROM embedq_lease WHERE token = ?", (token,))

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 # Take the old texts out of the word index: it has to be told what it holds.
@@ -86,6 +86,11 @@ class Transaction:
             self.db.execute(f"RELEASE {name}")
             raise
         self.db.execute(f"RELEASE {name}")
+
+
+def names(wanted: Iterable[str]) -> str:
+    """Write record ids as the JSON list that our statements read, each once: a repeated one would count twice."""
+    return json.dumps(list(dict.fromkeys(wanted)), ensure_ascii=False)
 
 
 def ids(numbers: Collection[int]) -> str:

@@ -1,6 +1,5 @@
 """The operator's and the upkeep's side of the queue."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,9 +36,8 @@ class SqliteUpkeep:
 
     async def reconcile(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
-        listed = json.dumps(list(records), ensure_ascii=False)
         return await self._file.write(
-            lambda tx: keeping.reconcile(tx, collection, listed, stamp(now, tx.now)), bulk=True
+            lambda tx: keeping.reconcile(tx, collection, records, stamp(now, tx.now)), bulk=True
         )
 
     async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:

@@ -112,7 +112,7 @@ class Writer:
             self._db.execute("BEGIN IMMEDIATE")
             transaction = Transaction(self._db, clock())
             for call in group:
-                _perform(transaction, call, alone=len(group) == 1)
+                _perform(transaction, call, self._path, alone=len(group) == 1)
             if self._db.in_transaction:
                 transaction.flush_words()
                 self._db.execute("COMMIT")
@@ -129,7 +129,7 @@ class Writer:
             self._db.execute("ROLLBACK")
 
 
-def _perform(transaction: Transaction, call: _Call, *, alone: bool) -> None:
+def _perform(transaction: Transaction, call: _Call, path: Path, *, alone: bool) -> None:
     """Do one caller's work; what it raises is its own, unless the database itself gave up."""
     fresh = len(transaction.fresh)
     try:
@@ -142,7 +142,7 @@ def _perform(transaction: Transaction, call: _Call, *, alone: bool) -> None:
         if isinstance(error, sqlite3.Error) and (is_grave(error) or not transaction.db.in_transaction):
             raise
         del transaction.fresh[fresh:]
-        call.error = error
+        call.error = translated(error, path) if isinstance(error, sqlite3.Error) else error
         if alone:
             transaction.db.execute("ROLLBACK")
 

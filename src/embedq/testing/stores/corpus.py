@@ -77,6 +77,20 @@ class CorpusFacts(Stage):
         assert await store.get(NOTES, [RecordId("good")]) == []
         assert (await store.counts())[NOTES].records == 0
 
+    async def test_a_repeated_id_counts_once(self, store: Store) -> None:
+        """Deleting, reading or arming an id twice in one call is doing it once; putting it twice is refused."""
+        await write(store, "A")
+        twice = [RecordId("a"), RecordId("a")]
+
+        with pytest.raises(Invalid) as refused:
+            await store.put(NOTES, [NewRecord(id=id_, text="B") for id_ in twice], now=NOON)
+        assert set(refused.value.problems) == {1}
+        assert await store.reconcile(NOTES, twice, now=NOON) == 0
+        assert len(await store.get(NOTES, twice)) == 1
+        assert await store.delete(NOTES, twice, now=NOON) == ["a"]
+        counts = (await store.counts())[NOTES]
+        assert (counts.records, counts.pending, counts.cancelled) == (0, 0, 1)
+
     async def test_an_unknown_collection_is_refused(self, store: Store) -> None:
         """By every act."""
         nothing = [RecordId("a")]

@@ -171,6 +171,17 @@ class LeaseFacts(Stage):
         assert statuses == ["completed", "retrying", "failed", "pending", "cancelled", "processing"]
         assert await store.renew(leases, span=LEASE, now=NOON) == {leases[5].job_id}
 
+    async def test_a_job_told_twice_in_one_call_counts_once(self, store: Store) -> None:
+        """The sums hold also when a caller repeats itself."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.enqueue(NOTES, [RecordId("a")], force=True, now=NOON)
+
+        await store.settle([done(lease), done(lease)], now=NOON)
+
+        counts = (await store.counts())[NOTES]
+        assert (counts.missing, counts.pending, counts.completed) == (0, 1, 0)
+
     async def test_outcomes_of_several_leases_settle_together(self, store: Store) -> None:
         """One call may end jobs of different batches, some of them lost."""
         await write_many(store, 4)

@@ -186,13 +186,25 @@ class PromiseFacts(Stage):
         """A provider that still serves somebody has not cut us off."""
         receipt = await write(store, "A", "a")
         await store.settle([Released(await take_one(store), refused=FAULT, after=2 * HOUR)], now=NOON)
-        await write(store, "B", "b", at=NOON + HOUR)
-        await store.settle([done(await take_one(store, at=NOON + HOUR))], now=NOON + HOUR)
+        served = NOON + HOUR + MINUTE
+        await write(store, "B", "b", at=served)
+        await store.settle([done(await take_one(store, at=served))], now=served)
         lease = await take_one(store, at=NOON + 2 * HOUR)
 
         await store.settle([Released(lease, refused=FAULT)], now=NOON + 2 * HOUR)
 
         assert (await job_of(store, receipt)).status is JobStatus.PENDING
+
+    async def test_6_the_window_begins_anew_after_a_success(self, store: Store) -> None:
+        """An hour of refusals after the last success is as long as any other."""
+        receipt = await write(store, "A", "a")
+        await store.settle([Released(await take_one(store), refused=FAULT, after=2 * HOUR)], now=NOON)
+        await write(store, "B", "b", at=NOON + MINUTE)
+        await store.settle([done(await take_one(store, at=NOON + MINUTE))], now=NOON + MINUTE)
+        late = NOON + 2 * HOUR
+        await store.settle([Released(await take_one(store, at=late), refused=FAULT)], now=late)
+
+        assert (await job_of(store, receipt)).reason is Reason.QUOTA
 
     async def test_6_the_budget_is_one_for_all_processes(self, store: Store, other: Store) -> None:
         """No span of the budget's length sees more requests than it allows."""
@@ -263,6 +275,15 @@ class PromiseFacts(Stage):
 
         assert len(await take(store, at=NOON - HOUR)) == 1
         assert await store.take(space, budget, now=NOON - HOUR) == timedelta(0)
+
+    async def test_10_a_hold_of_before_the_clock_was_set_back_is_over(self, store: Store) -> None:
+        """A short hold after it does not bring the old one back."""
+        space = await space_of(store)
+        await store.hold(space, MINUTE, now=NOON)
+
+        await store.hold(space, 10 * SECOND, now=NOON - HOUR)
+
+        assert await store.take(space, None, now=NOON - HOUR + 20 * SECOND) == timedelta(0)
 
     async def test_11_pause_is_seen_by_every_process(self, store: Store, other: Store) -> None:
         """Pause lives in the database."""

@@ -1,0 +1,339 @@
+"""The acts of a walk: each is done to the model and to the real store, and both answers must be the same.
+
+An act is named by a word and some numbers, and the numbers choose among what is there when it happens. So a walk still
+means something when steps are taken out of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from embedq.errors import NotFound
+from embedq.model import (
+    Ask,
+    Done,
+    Failed,
+    JobFilter,
+    JobId,
+    Lease,
+    Leased,
+    NewRecord,
+    Outcome,
+    Patch,
+    Priority,
+    Reason,
+    Receipt,
+    RecordId,
+    Released,
+    Retry,
+    Skipped,
+    SpaceId,
+    WorkerId,
+)
+from embedq.ports import Store
+from embedq.testing.stores.model import SOLO_CRASHES, JobRow, Name, RecordRow, RulesModel
+from embedq.testing.stores.stage import DAY, FAULT, HOUR, LEASE, MINUTE, NOON, SECOND, vector_of
+
+T = TypeVar("T")
+TEXTS = ("amber loom", "birch loom", "cedar mill")
+NAMES: tuple[Name, ...] = tuple(
+    (collection, RecordId(id_)) for collection, id_ in (("near", "a"), ("near", "b"), ("also", "a"), ("far", "a"))
+)
+WORKERS = tuple(map(WorkerId, ("w1", "w2", "w3")))
+SPANS = (10 * SECOND, MINUTE, 6 * MINUTE, 40 * MINUTE, 2 * HOUR, DAY)
+PRIORITIES = (None, None, *Priority)
+
+
+@dataclass
+class Pair:
+    """A model, the real store (opened twice), the moment, and every lease that was ever given."""
+
+    model: RulesModel
+    stores: tuple[Store, Store]
+    spaces: dict[str, SpaceId]  # by collection
+    now: datetime = NOON
+    leases: dict[int, list[Lease]] = field(default_factory=dict)  # by token
+    told: list[list[Outcome]] = field(default_factory=list)
+    lied: set[Name] = field(default_factory=set)  # records of which a worker said that they are gone
+    numbers: set[JobId] = field(default_factory=set)  # of every job there ever was
+
+    async def put(self, which: int, text: int, lane: int) -> None:
+        """Write one record, or the first two together."""
+        names = NAMES[:2] if which % 7 == 6 else [_pick(NAMES, which)]
+        priority = _pick(PRIORITIES, lane)
+        records = [NewRecord(id=id_, text=_pick(TEXTS, text), priority=priority) for _, id_ in names]
+        receipts = await self._store(which).put(names[0][0], records, now=self.now)
+        lane_of = Priority.NORMAL if priority is None else priority
+        rows = [self.model.put(n, self.spaces[n[0]], _pick(TEXTS, text), lane_of, self.now) for n in names]
+        self._same_receipts(receipts, rows)
+
+    async def patch(self, which: int, text: int, lane: int) -> None:
+        """Change a live record; one that is not there is refused."""
+        name = _pick(NAMES, which)
+        there = self.model.records.get(name)
+        patch = Patch(text=_pick(TEXTS, text) if lane % 3 else None)
+        try:
+            receipt = await self._store(lane).patch(*name, patch, now=self.now)
+        except NotFound:
+            assert there is None or not there.live, "a live record was not found"
+            return
+        assert there is not None
+        assert there.live, "a record that is gone was patched"
+        new_text = patch.text or there.text or ""
+        row = self.model.put(name, there.space, new_text, Priority.NORMAL, self.now)
+        self._same_receipts([receipt], [row])
+
+    async def delete(self, which: int, purge: int, _: int) -> None:
+        """Take a record out, softly or for good."""
+        collection, id_ = name = _pick(NAMES, which)
+        erase = purge % 3 == 0
+        gone = await self._store(purge).delete(collection, [id_], purge=erase, now=self.now)
+        row = self.model.records.get(name)
+        there = row is not None and self.model.delete(row, self.now, purge=erase)
+        assert list(gone) == ([id_] if there else [])
+
+    async def enqueue(self, which: int, force: int, lane: int) -> None:
+        """Ask for a job by hand."""
+        name = _pick(NAMES, which)
+        row = self.model.records.get(name)
+        if row is None or not row.live:
+            return
+        forced, priority = bool(force % 3), _pick(tuple(Priority), lane)
+        receipts = await self._store(lane).enqueue(
+            name[0], [name[1]], force=forced, job_priority=priority, now=self.now
+        )
+        if forced or (not row.current and not (row.job and row.job.is_open)):
+            self.model.arm(row, self.now, priority=priority, forced=forced)
+        self._same_receipts(receipts, [row])
+
+    async def cancel(self, which: int, via: int, _: int) -> None:
+        """Cancel some job by hand, whatever became of it."""
+        if self.model.jobs:
+            row = _pick(self.model.jobs, which)
+            assert row.id is not None
+            await self._store(via).cancel(row.id, now=self.now)
+            self.model.cancel(row, self.now)
+
+    async def revive(self, which: int, how: int, _: int) -> None:
+        """Revive one job, or all dead letters of a kind."""
+        if how % 3 and self.model.jobs:
+            row = _pick(self.model.jobs, which)
+            wanted, job, chosen = JobFilter(), row.id, [row]
+        else:
+            reason = _pick((None, Reason.PERMANENT_ERROR, Reason.CRASH_LOOP, Reason.QUOTA), which)
+            wanted, job = JobFilter(reason=reason), None
+            dead = [row for row in self.model.jobs if row.status == "failed"]
+            chosen = [row for row in dead if reason in (None, row.reason)]
+        revived = await self._store(how).revive(wanted, job=job, now=self.now)
+        assert revived == self.model.revive(chosen, self.now)
+
+    async def lease(self, worker: int, limit: int, spaces: int) -> None:
+        """Lease some jobs."""
+        ask = self._ask(worker, limit, spaces)
+        self._leased(ask, await self._store(worker).lease(ask, now=self.now))
+
+    async def settle(self, which: int, how: int, kinds: int) -> None:
+        """End what some lease began, now or long after it was lost: whole batches well, or mixed and in part."""
+        if not self.leases:
+            return
+        recent = list(reversed(self.leases.values()))
+        batch = list(_pick(recent[:3] if how % 4 else recent, which))
+        if how % 3 == 0:
+            outcomes: list[Outcome] = [_well(lease) for lease in batch]
+        else:
+            batch += _pick(recent, which + 1) if how % 5 == 0 else []
+            outcomes = [_outcome(lease, kinds // 11**n) for n, lease in enumerate(batch)]
+            outcomes = outcomes[kinds % 2 :] or outcomes
+        await self._tell(outcomes, how)
+
+    async def tell_again(self, which: int, how: int, _: int) -> None:
+        """Tell what was told before once more: its answer was lost."""
+        if self.told:
+            await self._tell(_pick(self.told[::-1], which % 4), how)
+
+    async def renew(self, which: int, via: int, _: int) -> None:
+        """Renew all that a lease held; a batch is renewed as a whole."""
+        if self.leases:
+            batch = _pick(list(reversed(self.leases.values())), which % 4)
+            renewed = await self._store(via).renew(batch, span=LEASE, now=self.now)
+            assert renewed == {lease.job_id for lease in batch if self.model.renew(lease, LEASE, self.now)}
+
+    async def pass_time(self, which: int, _: int, __: int) -> None:
+        """Let time go by."""
+        self.now += _pick(SPANS, which)
+
+    async def set_clock_back(self, _: int, __: int, ___: int) -> None:
+        """Set the clock back by an hour."""
+        self.now -= HOUR
+
+    async def rescue(self, which: int, how: int, _: int) -> None:
+        """Take back what ran out, what dead workers held, or what was not renewed for a while."""
+        dead = [_pick(WORKERS, which)] if how % 3 == 1 else []
+        unrenewed_for = MINUTE if how % 3 == 2 else None
+        found = await self._store(which).rescue(dead=dead, unrenewed_for=unrenewed_for, now=self.now)
+        rows = self.model.rescue(self.now, dead, unrenewed_for)
+        assert {(row.job_id, row.crashes, row.status, row.worker_id) for row in found} == {
+            (row.id, row.crashes, row.status, row.worker) for row in rows
+        }
+
+    async def reconcile(self, which: int, _: int, __: int) -> None:
+        """Give jobs to those in need: on one database there is nobody."""
+        for collection in self.spaces:
+            rows = [row for row in self.model.records.values() if row.name[0] == collection]
+            found = await self._store(which).reconcile(collection, [row.name[1] for row in rows], now=self.now)
+            assert found == sum(self.model.reconcile(row, self.now) for row in rows)
+            assert found == 0 or self.lied, "the reconciler found something on one database"
+
+    async def purge(self, which: int, how: int, _: int) -> None:
+        """Forget old jobs."""
+        older_than = _pick((MINUTE, HOUR, DAY), how)
+        while await self._store(which).purge(older_than=older_than, now=self.now):
+            continue
+        self.model.purge(self.now - older_than)
+
+    async def replay_quota(self, which: int, _: int, __: int) -> None:
+        """Revive old quota letters."""
+        old = [row for row in self.model.jobs if row.reason is Reason.QUOTA and row.ended_at is not None]
+        chosen = [row for row in old if row.ended_at is not None and row.ended_at <= self.now - DAY]
+        revived = await self._store(which).replay_quota(older_than=DAY, now=self.now)
+        assert revived == self.model.revive(chosen, self.now)
+
+    async def pause(self, which: int, _: int, __: int) -> None:
+        """Stop all leasing."""
+        await self._store(which).pause()
+        self.model.paused = True
+
+    async def resume(self, which: int, _: int, __: int) -> None:
+        """Let leasing go on, and lift holds."""
+        await self._store(which).resume()
+        self.model.paused = False
+        self.model.holds.clear()
+
+    async def hold(self, which: int, how: int, _: int) -> None:
+        """Keep everybody away from a provider for a while."""
+        space, span = _pick(list(self.spaces.values()), which), _pick((10 * SECOND, MINUTE, HOUR), how)
+        await self._store(how).hold(space, span, now=self.now)
+        self.model.hold(space, self.now + span, self.now)
+
+    def _store(self, number: int) -> Store:
+        return self.stores[number // 3 % 2]
+
+    def _ask(self, worker: int, limit: int, spaces: int) -> Ask:
+        every = sorted(set(self.spaces.values()))
+        asked = every if spaces % 4 else [_pick(every, spaces // 4)]
+        prefetch = limit // 5 % 4 == 0
+        return Ask(worker=_pick(WORKERS, worker), spaces=asked, limit=limit % 5 + 1, span=LEASE, prefetch=prefetch)
+
+    async def _tell(self, outcomes: Sequence[Outcome], how: int) -> None:
+        ask = self._ask(how, how // 3, how // 7) if how // 2 % 3 == 0 else None
+        self.told.append(list(outcomes))
+        gone = [outcome.lease for outcome in outcomes if isinstance(outcome, Skipped)]
+        self.lied |= {(lease.collection, lease.record_id) for lease in gone}
+        settled = await self._store(how).settle(outcomes, then=ask, now=self.now)
+        ours = {outcome.lease.job_id for outcome in outcomes if self.model.settle(outcome, self.now)}
+        assert settled.jobs == ours
+        if ask is not None:
+            self._leased(ask, settled.next)
+        await self._paid_is_known(outcomes, how)
+
+    async def _paid_is_known(self, outcomes: Sequence[Outcome], how: int) -> None:
+        """A valid vector that was paid for enters the cache, whatever the token says."""
+        paid = [outcome.lease for outcome in outcomes if isinstance(outcome, Done) and outcome.vector is not None]
+        for space in {lease.space for lease in paid}:
+            hashes = {lease.hash for lease in paid if lease.space == space}
+            assert hashes == set(await self._store(how).known(space, list(hashes)))
+
+    def _leased(self, ask: Ask, leased: Leased) -> None:
+        """Check that the store chose by the rules, and let the model follow its choice."""
+        rows = [self._row_of(lease.job_id) for lease in leased.leases]
+        self._check_choice(ask, rows, leased.again_after)
+        for row, lease in zip(rows, leased.leases, strict=True):
+            record = row.record
+            assert lease.token > row.token, "a token does not grow"
+            assert (lease.collection, lease.record_id, lease.space) == (*record.name, record.space)
+            assert (lease.text, lease.current, lease.forced) == (record.text, record.current, row.forced)
+            assert (lease.attempts, lease.crashes, lease.until) == (row.attempts, row.crashes, self.now + ask.span)
+            self.model.lease(row, lease, ask, self.now)
+            self.leases.setdefault(lease.token, []).append(lease)
+
+    def _check_choice(self, ask: Ask, rows: list[JobRow], again_after: timedelta | None) -> None:
+        """Lanes are strict and older goes first, but a lease may start at the lowest lane; crashed jobs go alone."""
+        waiting = [row for row in self.model.jobs if row.status == "pending" and self._is_open(row.record.space, ask)]
+        due = [row for row in waiting if self.model.is_due(row, self.now)]
+        for row in due:
+            row.was_due = True
+        assert all(row in waiting and row.was_due for row in rows), "a job was leased that may not be"
+        if not rows:
+            able = [row for row in due if row.crashes < SOLO_CRASHES or not ask.prefetch]
+            assert not able, "a job that is due was not leased"
+            rest = [row for row in waiting if row not in due]
+            assert not rest or (again_after is not None and self.now + again_after <= min(row.due_at for row in rest))
+        elif any(row.crashes >= SOLO_CRASHES for row in rows):
+            assert len(rows) == 1, "a job that crashed twice was not leased alone"
+            assert not ask.prefetch, "a job that crashed twice was fetched ahead"
+        else:
+            [space] = {row.record.space for row in rows}
+            line = {row for row in (*due, *rows) if row.record.space == space and row.crashes < SOLO_CRASHES}
+            _check_order(rows, line, ask.limit)
+
+    def _is_open(self, space: SpaceId, ask: Ask) -> bool:
+        return space in ask.spaces and not self.model.paused and not self.model.is_held(space, self.now)
+
+    def _row_of(self, job: JobId) -> JobRow:
+        row = self.model.find(job)
+        assert row is not None, f"job {job} was leased, and nobody knows it"
+        return row
+
+    def _same_receipts(self, receipts: Sequence[Receipt], rows: Sequence[RecordRow]) -> None:
+        for receipt, row in zip(receipts, rows, strict=True):
+            assert (receipt.id, receipt.embedding_status) == (row.name[1], row.embedding_status)
+            self.same_number(row, receipt.job_id)
+
+    def same_number(self, record: RecordRow, job: JobId | None) -> None:
+        """Check which job a record has. A new one has a number that was never used."""
+        if record.job is not None and record.job.id is None:
+            assert job not in self.numbers, "a number was used again"
+            record.job.id = job
+        assert job == (record.job and record.job.id), "the record has another job"
+        self.numbers |= {job} if job else set()
+
+
+def _check_order(rows: Sequence[JobRow], line: set[JobRow], limit: int) -> None:
+    """The first of the line were taken, as many as asked for; or first the lowest lane, then the first of the rest."""
+    taken = [_place(row) for row in rows]
+    strict = sorted(_place(row) for row in line)
+    lowest = strict[-1][0]
+    from_lowest = [place for place in strict if place[0] == lowest] + [p for p in strict if p[0] != lowest]
+    assert taken in (strict[:limit], from_lowest[:limit]), "the order of the line was not kept"
+
+
+def _place(row: JobRow) -> tuple[int, datetime]:
+    return -row.priority, row.queued_at
+
+
+def _pick(things: Sequence[T], number: int) -> T:
+    return things[number % len(things)]
+
+
+def _well(lease: Lease) -> Outcome:
+    """End an attempt well, without a call where none is needed."""
+    return Done(lease) if lease.current and not lease.forced else Done(lease, vector_of(lease.text or ""))
+
+
+def _outcome(lease: Lease, kind: int) -> Outcome:
+    """End an attempt in one of eleven ways."""
+    ways: tuple[Outcome, ...] = (
+        _well(lease),
+        _well(lease),
+        Done(lease, vector_of(lease.text or "")),
+        Retry(lease, FAULT, 10 * SECOND),
+        Retry(lease, FAULT, MINUTE),
+        Failed(lease, FAULT, Reason.PERMANENT_ERROR),
+        Released(lease),
+        Released(lease, after=MINUTE),
+        Released(lease, after=MINUTE, refused=FAULT),
+        Released(lease, refused=FAULT),
+        Skipped(lease),
+    )
+    return _pick(ways, kind)
