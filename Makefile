@@ -46,7 +46,7 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	@$(PIP) install -c constraints.txt --group test
+	@$(PIP) install -c constraints.txt -e '.[postgres]' --group test
 	@touch $@
 
 $(VENV)/.check: $(VENV)/.test

@@ -3,3 +3,4 @@
 import pytest
 
 pytest.register_assert_rewrite("embedq.testing")
+pytest_plugins = ["embedq.testing.postgres.fixtures"]

@@ -13,6 +13,7 @@ PUBLIC = {
     "embedq": {"open", "__version__"},
     "embedq.testing.stores": {"StoreSuite", "JobStoreSuite", "CorpusSuite"},
     "embedq.testing.embedder": {"EmbedderSuite"},
+    "embedq.testing.postgres": {"PostgresServer"},
     "embedq.stores.sqlite": {"SqliteStore"},
 }
 

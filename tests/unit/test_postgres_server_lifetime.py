@@ -18,8 +18,6 @@ from embedq.testing.postgres.home import PostgresHome
 from embedq.testing.postgres.process import wait_until
 from embedq.testing.postgres.shared import SharedServer
 
-pytest_plugins = ("embedq.testing.postgres.fixtures",)
-
 
 @pytest.fixture
 def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

@@ -47,6 +47,9 @@ class Writer:
         self._checkpointer = Checkpointer(self._db)
         self._committed = committed
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._waiting: list[_Call] = []  # taken from the queue, and not served yet
+        self._bulk_is_next = False
+        self._open = True  # until `close` says that no more will come
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="embedq-writer", daemon=True)
         self._thread.start()
@@ -69,31 +72,41 @@ class Writer:
             self._thread.join()
 
     def _serve(self) -> None:
-        open_ = True
-        while open_:
-            group, open_ = self._next_group()
+        while self._open or self._waiting:
+            group = self._next_group()
             if group:
                 self._serve_group(group)
         self._checkpointer.truncate()
         self._db.close()
         self._gate.close()
 
-    def _next_group(self) -> tuple[list[_Call], bool]:
-        """Wait for a call and take all that wait beside it, single puts first."""
+    def _next_group(self) -> list[_Call]:
+        """Wait for calls and choose who shares the next commit: what is small does not wait for what is bulky."""
+        self._gather()
+        prompt = [call for call in self._waiting if not call.bulk]
+        if prompt and len(prompt) < len(self._waiting) and not self._bulk_is_next:
+            chosen, self._bulk_is_next = prompt, True  # one commit of their own, then it is the others' turn
+        else:
+            chosen, self._bulk_is_next = self._waiting, False
+        group = chosen[:MOST_PER_COMMIT]
+        taken = set(map(id, group))
+        self._waiting = [call for call in self._waiting if id(call) not in taken]
+        return group
+
+    def _gather(self) -> None:
+        """Take all calls that wait; if there are none at all, wait for one."""
         try:
-            first = self._calls.get(timeout=IDLE if self._checkpointer.has_work else None)
+            while self._open:
+                block = not self._waiting
+                timeout = IDLE if block and self._checkpointer.has_work else None
+                call = self._calls.get(block=block, timeout=timeout)
+                if call is None:
+                    self._open = False
+                else:
+                    self._waiting.append(call)
         except Empty:
-            self._checkpointer.truncate()
-            return [], True
-        calls, open_ = [first], True
-        while len(calls) < MOST_PER_COMMIT:
-            try:
-                calls.append(self._calls.get_nowait())
-            except Empty:
-                break
-        group = [call for call in calls if call is not None]
-        open_ = len(group) == len(calls)
-        return sorted(group, key=lambda call: call.bulk), open_
+            if not self._waiting:
+                self._checkpointer.truncate()
 
     def _serve_group(self, group: Sequence[_Call]) -> None:
         self._gate.enter(bulk=all(call.bulk for call in group))

@@ -1,0 +1,14 @@
+"""Throwaway PostgreSQL servers for tests and benchmarks.
+
+A server is a real `postgres` on a loopback port, with its data in a temporary directory; it is gone when it is stopped,
+when Python exits, and when Python is killed. `python -m embedq.testing.postgres --version 18` runs one by hand, and
+`embedq.testing.postgres.fixtures` is the pytest plugin that gives each test a database of its own.
+
+All calls block. In a running event loop use `await asyncio.to_thread(server.restart)`.
+"""
+
+from embedq.testing.postgres.address import PostgresAddress
+from embedq.testing.postgres.binaries import PostgresFailed, PostgresUnavailable
+from embedq.testing.postgres.server import PostgresServer
+
+__all__ = ["PostgresAddress", "PostgresFailed", "PostgresServer", "PostgresUnavailable"]
