@@ -12,7 +12,6 @@ from embedq.testing.postgres import PostgresAddress, PostgresFailed, PostgresSer
 from embedq.testing.postgres.fixtures import unavailable
 from embedq.testing.postgres.process import wait_until
 
-
 BOTH = pytest.mark.parametrize("postgres_version", [18, 16])
 
 

@@ -1,5 +1,6 @@
 """How this store opens its file, and what SQLite's errors mean."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,7 +88,7 @@ def is_grave(error: sqlite3.Error) -> bool:
 def file_identity(path: Path) -> tuple[int, int]:
     """Tell the file from another that is put in its place. Raise if there is none."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 asked at every commit: Path.stat takes five times as long
     except OSError as error:
         raise StoreUnusable(
             f"{path} is gone from its place: nothing more is written; put it back or restart to begin anew"

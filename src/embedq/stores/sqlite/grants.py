@@ -1,19 +1,12 @@
 """What this process leased and has not settled yet: remembered, so that settling need not ask."""
 
-import json
-import sqlite3
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from embedq.stores.sqlite.transaction import ids
+from embedq.model import Lease
 
-MOST = 1024  # leases that are remembered; older ones are looked up
-
-LEASE = "SELECT worker, space, since, jobs FROM embedq_lease WHERE token = ?"
-JOBS = """
-SELECT j.collection, j.queued_at FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
-"""
+MOST = 1024  # leases that are remembered; older ones are settled job by job
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +17,8 @@ class Grant:
     worker: int
     space: int
     since: int
-    jobs: list[int]
-    listed: str  # the same, as the lease row holds them
+    leases: Sequence[Lease]
+    listed: str  # their jobs, as the lease row holds them
     sums: Sequence[tuple[int, int, int]]  # per collection: how many jobs, and the sum of their `queued_at`
 
 
@@ -42,24 +35,17 @@ class Grants:
         if len(self._known) > MOST:
             self._known.popitem(last=False)
 
-    def find(self, db: sqlite3.Connection, token: int) -> Grant | None:
-        """Recall a lease, or look it up; None if it is gone. One that is recalled may be gone too: ending it shows."""
-        known = self._known.pop(token, None)
-        if known is not None:
-            return known
-        row = db.execute(LEASE, (token,)).fetchone()
-        if row is None:
-            return None
-        worker, space, since, listed = row
-        jobs = json.loads(listed)
-        return Grant(token, worker, space, since, jobs, ids(jobs), sums(db.execute(JOBS, (listed,)).fetchall()))
+    def recall(self, token: int) -> Grant | None:
+        """Recall a lease, once. It may have been lost since: the statement that ends it shows."""
+        return self._known.pop(token, None)
 
 
-def sums(jobs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Sum jobs, given by collection and `queued_at`, per collection."""
-    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for collection, queued_at in jobs:
-        count = counts[collection]
-        count[0] += 1
-        count[1] += queued_at
-    return [(collection, count, queued) for collection, (count, queued) in counts.items()]
+def sums(collections: Sequence[int], queued: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Sum jobs, given by their collections and moments, per collection."""
+    if len(set(collections)) == 1:
+        return [(collections[0], len(collections), sum(queued))]
+    found: dict[int, tuple[int, int]] = {}
+    for collection, queued_at in zip(collections, queued, strict=True):
+        count, total = found.get(collection, (0, 0))
+        found[collection] = (count + 1, total + queued_at)
+    return [(collection, count, total) for collection, (count, total) in found.items()]

@@ -50,20 +50,20 @@ class _DoesNotFit(Exception):
 
 def settle(tx: Transaction, outcomes: Sequence[Outcome], grants: Grants, now: int) -> frozenset[JobId]:
     """Record how attempts ended; answer with the jobs that were still ours."""
-    batches: dict[int, list[Outcome]] = {}
-    for outcome in outcomes:
-        batches.setdefault(outcome.lease.token, []).append(outcome)
+    tokens = {outcome.lease.token for outcome in outcomes}
+    if len(tokens) == 1:
+        return frozenset(_settle_batch(tx, tokens.pop(), outcomes, grants, now))
     ours: set[JobId] = set()
-    for token, batch in batches.items():
+    for token in sorted(tokens):
+        batch = [outcome for outcome in outcomes if outcome.lease.token == token]
         ours |= _settle_batch(tx, token, batch, grants, now)
     return frozenset(ours)
 
 
 def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], grants: Grants, now: int) -> set[JobId]:
     """Settle a whole batch at once if everything in it is done and as it was; else job by job."""
-    jobs = [int(outcome.lease.job_id) for outcome in batch]
-    grant = grants.find(tx.db, token)
-    if grant is not None and grant.jobs == jobs and (done := _all_done(batch)):
+    grant = grants.recall(token)
+    if grant is not None and [outcome.lease for outcome in batch] == grant.leases and (done := _all_done(batch)):
         tx.db.execute("SAVEPOINT batch")
         try:
             _complete(tx, grant, done, now)

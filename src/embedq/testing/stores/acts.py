@@ -32,7 +32,8 @@ from embedq.model import (
     WorkerId,
 )
 from embedq.ports import Store
-from embedq.testing.stores.model import SOLO_CRASHES, JobRow, Name, RecordRow, RulesModel
+from embedq.testing.stores.line import check_choice, due
+from embedq.testing.stores.model import JobRow, Name, RecordRow, RulesModel
 from embedq.testing.stores.stage import DAY, FAULT, HOUR, LEASE, MINUTE, NOON, SECOND, vector_of
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ class Pair:
     model: RulesModel
     stores: tuple[Store, Store]
     spaces: dict[str, SpaceId]  # by collection
+    story: list[str]  # what the stores were asked
     now: datetime = NOON
     leases: dict[int, list[Lease]] = field(default_factory=dict)  # by token
     told: list[list[Outcome]] = field(default_factory=list)
@@ -129,20 +131,40 @@ class Pair:
         assert revived == self.model.revive(chosen, self.now)
 
     async def lease(self, worker: int, limit: int, spaces: int) -> None:
-        """Lease some jobs."""
+        """Lease some jobs; where there is none, somebody mostly edits a record first."""
         ask = self._ask(worker, limit, spaces)
+        if limit % 4 and not due(self.model, ask, self.now):
+            name = _pick(NAMES, spaces)
+            row = self.model.records.get(name)
+            text = TEXTS.index(row.text) + 1 if row is not None and row.text is not None else worker
+            await self.put(NAMES.index(name), text, limit)
         self._leased(ask, await self._store(worker).lease(ask, now=self.now))
+
+    async def crash(self, worker: int, limit: int, spaces: int) -> None:
+        """Lease some jobs, and die; come back, and die of them again."""
+        for _ in range(limit // 20 % 4 + 1):
+            await self.lease(worker, limit, spaces)
+            await self._take_back([_pick(WORKERS, worker)], None)
+
+    async def refuse(self, worker: int, limit: int, spaces: int) -> None:
+        """Lease some jobs and hand them back, since the provider says "not now"."""
+        before = set(self.leases)
+        await self.lease(worker, limit, spaces)
+        for token in set(self.leases) - before:
+            await self._tell([Released(lease, MINUTE, FAULT) for lease in self.leases[token]], worker)
+        self.now += 40 * MINUTE
 
     async def settle(self, which: int, how: int, kinds: int) -> None:
         """End what some lease began, now or long after it was lost: whole batches well, or mixed and in part."""
+        if not any(row.status == "processing" for row in self.model.jobs):
+            await self.lease(which, how, kinds)
         if not self.leases:
             return
-        recent = list(reversed(self.leases.values()))
-        batch = list(_pick(recent[:3] if how % 4 else recent, which))
+        batch = list(_pick(self._batches(how), which))
         if how % 3 == 0:
             outcomes: list[Outcome] = [_well(lease) for lease in batch]
         else:
-            batch += _pick(recent, which + 1) if how % 5 == 0 else []
+            batch += _pick(self._batches(how), which + 1) if how % 5 == 0 else []
             outcomes = [_outcome(lease, kinds // 11**n) for n, lease in enumerate(batch)]
             outcomes = outcomes[kinds % 2 :] or outcomes
         await self._tell(outcomes, how)
@@ -169,13 +191,16 @@ class Pair:
 
     async def rescue(self, which: int, how: int, _: int) -> None:
         """Take back what ran out, what dead workers held, or what was not renewed for a while."""
-        dead = [_pick(WORKERS, which)] if how % 3 == 1 else []
-        unrenewed_for = MINUTE if how % 3 == 2 else None
-        found = await self._store(which).rescue(dead=dead, unrenewed_for=unrenewed_for, now=self.now)
+        self.now += 6 * MINUTE if how // 4 % 2 else MINUTE
+        dead = [_pick(WORKERS, which)] if how % 4 == 1 else []
+        await self._take_back(dead, MINUTE if how % 4 == 2 else None)
+
+    async def _take_back(self, dead: Sequence[WorkerId], unrenewed_for: timedelta | None) -> None:
+        found = await self.stores[0].rescue(dead=dead, unrenewed_for=unrenewed_for, now=self.now)
         rows = self.model.rescue(self.now, dead, unrenewed_for)
         assert {(row.job_id, row.crashes, row.status, row.worker_id) for row in found} == {
             (row.id, row.crashes, row.status, row.worker) for row in rows
-        }
+        }, "other jobs were rescued"
 
     async def reconcile(self, which: int, _: int, __: int) -> None:
         """Give jobs to those in need: on one database there is nobody."""
@@ -225,6 +250,16 @@ class Pair:
         prefetch = limit // 5 % 4 == 0
         return Ask(worker=_pick(WORKERS, worker), spaces=asked, limit=limit % 5 + 1, span=LEASE, prefetch=prefetch)
 
+    def _batches(self, how: int) -> list[list[Lease]]:
+        """Choose among leases: those that still hold something, the newest, or all there ever were."""
+        every = list(reversed(self.leases.values()))
+        held = [batch for batch in every if any(self._is_held(lease) for lease in batch)]
+        return (held if how % 4 < 2 else every[: 3 if how % 4 == 2 else None]) or every
+
+    def _is_held(self, lease: Lease) -> bool:
+        row = self.model.find(lease.job_id)
+        return row is not None and row.status == "processing" and row.token == lease.token
+
     async def _tell(self, outcomes: Sequence[Outcome], how: int) -> None:
         ask = self._ask(how, how // 3, how // 7) if how // 2 % 3 == 0 else None
         self.told.append(list(outcomes))
@@ -247,7 +282,7 @@ class Pair:
     def _leased(self, ask: Ask, leased: Leased) -> None:
         """Check that the store chose by the rules, and let the model follow its choice."""
         rows = [self._row_of(lease.job_id) for lease in leased.leases]
-        self._check_choice(ask, rows, leased.again_after)
+        check_choice(self.model, ask, rows, leased.again_after, self.now)
         for row, lease in zip(rows, leased.leases, strict=True):
             record = row.record
             assert lease.token > row.token, "a token does not grow"
@@ -256,29 +291,6 @@ class Pair:
             assert (lease.attempts, lease.crashes, lease.until) == (row.attempts, row.crashes, self.now + ask.span)
             self.model.lease(row, lease, ask, self.now)
             self.leases.setdefault(lease.token, []).append(lease)
-
-    def _check_choice(self, ask: Ask, rows: list[JobRow], again_after: timedelta | None) -> None:
-        """Lanes are strict and older goes first, but a lease may start at the lowest lane; crashed jobs go alone."""
-        waiting = [row for row in self.model.jobs if row.status == "pending" and self._is_open(row.record.space, ask)]
-        due = [row for row in waiting if self.model.is_due(row, self.now)]
-        for row in due:
-            row.was_due = True
-        assert all(row in waiting and row.was_due for row in rows), "a job was leased that may not be"
-        if not rows:
-            able = [row for row in due if row.crashes < SOLO_CRASHES or not ask.prefetch]
-            assert not able, "a job that is due was not leased"
-            rest = [row for row in waiting if row not in due]
-            assert not rest or (again_after is not None and self.now + again_after <= min(row.due_at for row in rest))
-        elif any(row.crashes >= SOLO_CRASHES for row in rows):
-            assert len(rows) == 1, "a job that crashed twice was not leased alone"
-            assert not ask.prefetch, "a job that crashed twice was fetched ahead"
-        else:
-            [space] = {row.record.space for row in rows}
-            line = {row for row in (*due, *rows) if row.record.space == space and row.crashes < SOLO_CRASHES}
-            _check_order(rows, line, ask.limit)
-
-    def _is_open(self, space: SpaceId, ask: Ask) -> bool:
-        return space in ask.spaces and not self.model.paused and not self.model.is_held(space, self.now)
 
     def _row_of(self, job: JobId) -> JobRow:
         row = self.model.find(job)
@@ -297,19 +309,6 @@ class Pair:
             record.job.id = job
         assert job == (record.job and record.job.id), "the record has another job"
         self.numbers |= {job} if job else set()
-
-
-def _check_order(rows: Sequence[JobRow], line: set[JobRow], limit: int) -> None:
-    """The first of the line were taken, as many as asked for; or first the lowest lane, then the first of the rest."""
-    taken = [_place(row) for row in rows]
-    strict = sorted(_place(row) for row in line)
-    lowest = strict[-1][0]
-    from_lowest = [place for place in strict if place[0] == lowest] + [p for p in strict if p[0] != lowest]
-    assert taken in (strict[:limit], from_lowest[:limit]), "the order of the line was not kept"
-
-
-def _place(row: JobRow) -> tuple[int, datetime]:
-    return -row.priority, row.queued_at
 
 
 def _pick(things: Sequence[T], number: int) -> T:

@@ -1,0 +1,53 @@
+"""A store that writes down what it is asked, in a form that fits into a report."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+from embedq.model import Ask, Done, Failed, Lease, NewRecord, Released, Retry, Skipped
+from embedq.ports import Store
+
+SILENT = {"jobs", "counts", "get", "missing", "known", "recount"}  # what only looks
+
+
+class Telling:
+    """Stands before a store and notes each call that changes it."""
+
+    def __init__(self, store: Store, name: str, story: list[str]) -> None:
+        """Note the calls of this store, under this name."""
+        self._store = store
+        self._name = name
+        self._story = story
+
+    def __getattr__(self, act: str) -> Callable[..., Awaitable[Any]]:
+        """Pass a call on, and note it."""
+        call: Callable[..., Awaitable[Any]] = getattr(self._store, act)
+
+        def told(*values: object, **options: object) -> Awaitable[Any]:
+            if act not in SILENT:
+                words = [shown(value) for value in values]
+                words += [f"{option}={shown(value)}" for option, value in options.items() if value is not None]
+                self._story.append(f"{self._name}.{act}({', '.join(words)})")
+            return call(*values, **options)
+
+        return told
+
+
+def shown(value: object) -> str:
+    """Show a value as short as it can be told apart."""
+    match value:
+        case Lease():
+            words = f"job {value.job_id} token {value.token} {value.text!r}"
+        case NewRecord():
+            words = f"{value.id}={value.text!r}" + (f" {value.priority.name}" if value.priority is not None else "")
+        case Ask():
+            words = f"{value.worker} limit {value.limit} of {list(value.spaces)}{' ahead' * value.prefetch}"
+        case datetime():
+            words = f"{value:%d.%m. %H:%M:%S}"
+        case Done() | Retry() | Failed() | Released() | Skipped():
+            words = f"{type(value).__name__} {shown(value.lease)} {getattr(value, 'after', '')}".strip()
+        case list() | tuple():
+            words = f"[{', '.join(map(shown, value))}]"
+        case _:
+            words = str(value)
+    return words
