@@ -101,8 +101,9 @@ class App:
         async with AsyncExitStack() as stack:
             if workers or self.metrics is not None:
                 await self._check_embedder(stack)
+            backlog = await self._backlog()  # before anything works on it
             duties = await self._begin(stack, workers) if workers else []
-            self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties), **await self._backlog())
+            self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties), **backlog)
             stack.callback(self.telemetry.emit, Event.STOPPING)
             yield
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from embedq.ports import Liveness, Store
 from embedq.telemetry import Event, Telemetry
+from embedq.upkeep.finish import Finish
 from embedq.upkeep.options import UpkeepOptions
 from embedq.upkeep.periodic import Duty, Periodic
 from embedq.upkeep.purge import Purge
@@ -17,7 +18,7 @@ STARTUP_AGAIN = timedelta(minutes=1)  # how soon a startup duty that failed is t
 
 
 class Upkeep:
-    """Rescue, watch, purge, reconcile and replay, each at boot and on its own timer."""
+    """Rescue, watch, purge, finish, reconcile and replay, each at boot and on its own timer."""
 
     def __init__(self, store: Store, liveness: Liveness, *, options: UpkeepOptions, telemetry: Telemetry) -> None:
         """Keep this store in order."""
@@ -29,6 +30,7 @@ class Upkeep:
             self._periodic("rescue", options.rescue_interval, self._rescue, failed=Event.RESCUE_FAILED),
             self._periodic("watch", options.heartbeat, Watch(store, telemetry, heartbeat=options.heartbeat)),
             self._periodic("purge", options.purge_interval, Purge(store, telemetry, retention=options.retention)),
+            self._periodic("finish", options.purge_interval, Finish(store)),
             self._periodic("reconcile", options.reconcile_interval, self._reconcile),
             self._periodic("replay", options.replay_interval, ReplayQuota(store, telemetry, rest=options.quota_rest)),
         ]

@@ -27,7 +27,7 @@ class Corpus:
     def __init__(self, path: Path) -> None:
         """Install the schema, a space and two collections."""
         self.path = path
-        self.db = connect(path)
+        self.db = connect(path, create=True)
         migrate(self.db, path)
         self.db.execute("INSERT INTO embedq_space (provider, model, dimensions) VALUES ('fake', '', ?)", (WIDTH,))
         for name in ("notes", "mails"):

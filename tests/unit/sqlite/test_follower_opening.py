@@ -43,7 +43,7 @@ def put(db: sqlite3.Connection, collection: int, name: str) -> int:
 def test_a_commit_between_reading_and_following_is_not_missed(tmp_path: Path) -> None:
     """A vector that other indexes have passed already when a new index joins them is found in the new one."""
     path = tmp_path / "notes.db"
-    db = connect(path)
+    db = connect(path, create=True)
     migrate(db, path)
     db.execute("INSERT INTO embedq_space (provider, model, dimensions) VALUES ('fake', '', 4)")
     db.executemany(COLLECTION, [("notes",), ("mails",)])

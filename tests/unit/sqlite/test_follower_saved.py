@@ -34,7 +34,7 @@ def put(db: sqlite3.Connection, name: str, vector: Vector) -> int:
 
 
 def installed(path: Path) -> sqlite3.Connection:
-    db = connect(path)
+    db = connect(path, create=True)
     migrate(db, path)
     db.execute("INSERT INTO embedq_space (provider, model, dimensions) VALUES ('fake', '', 4)")
     db.execute(COLLECTION)

@@ -52,7 +52,7 @@ HOT = {
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
     path: Path = tmp_path_factory.mktemp("plans") / "embedq.db"
-    db = connect(path)
+    db = connect(path, create=True)
     migrate(db, path)
     yield db
     db.close()

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from embedq.errors import StoreError, StoreFull, StoreReadOnly, StoreUnusable
 
@@ -31,10 +32,11 @@ GRAVE = frozenset(
 )
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with our pragmas; its transactions are ours to begin and end."""
+def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
+    """Open a connection with our pragmas; its transactions are ours to end. A file that is gone stays gone."""
+    place = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
     with speaking(path):
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        db = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256)
         try:
             for pragma in PRAGMAS:
                 db.execute(pragma)
@@ -91,6 +93,7 @@ def file_identity(path: Path) -> tuple[int, int]:
         found = os.stat(path)  # noqa: PTH116 asked at every commit: Path.stat takes five times as long
     except OSError as error:
         raise StoreUnusable(
-            f"{path} is gone from its place: nothing more is written; put it back or restart to begin anew"
+            f"{path} is gone from its place: nothing more is written; put it back and run `embedq resume`, "
+            "or restart to begin anew"
         ) from error
     return found.st_dev, found.st_ino

@@ -90,6 +90,8 @@ class File:
         """Tell of a commit, on the writer's thread."""
         if transaction.wakes:
             self.wake.call()
+        for job, reason in transaction.buried:
+            self.telemetry.emit(Event.JOB_FAILED, level="error", jobId=str(job), reason=reason)
         for count, seconds in transaction.stored:
             self.telemetry.emit(Event.STORED, level="debug", count=count, seconds=seconds)
 
@@ -105,7 +107,7 @@ def install(path: Path) -> None:
         raise StoreUnusable(f"the folder {path.parent} does not exist: create it, or change EMBEDQ_URL")
     if path.is_dir():
         raise StoreUnusable(f"{path} is a folder: name a file in EMBEDQ_URL")
-    db = connect(path)
+    db = connect(path, create=True)
     try:
         migrate(db, path)
     finally:

@@ -212,6 +212,7 @@ def _release(case: Case, outcome: Released) -> int:
         case.tx.db.execute(REFUSE, (case.now, case.now, write_fault(outcome.refused), case.id))
         (success_at,) = case.tx.db.execute(LAST_SUCCESS, (case.space,)).fetchone()
         if case.refused_at is not None and case.now - max(case.refused_at, success_at) >= THROTTLE_WINDOW:
+            case.tx.buried.append((case.id, Reason.QUOTA))
             return _give_up(case, Reason.QUOTA)
     if outcome.after:
         case.tx.db.execute(WAIT, (case.now + span(outcome.after), case.id, case.now))

@@ -55,6 +55,14 @@ OLD_SPARE = """
 DELETE FROM embedq_spare WHERE rowid IN (SELECT rowid FROM embedq_spare WHERE paid_at < ? LIMIT ?)
 """
 
+# Signs that a vector is gone, once every index that follows has long seen them.
+OLD_SIGNS = """
+SELECT v.seq FROM embedq_vector v INDEXED BY embedq_vector_gone LEFT JOIN embedq_record x ON x.rid = v.record
+WHERE v.embedding IS NULL AND (x.rid IS NULL OR x.valid_to < ?) ORDER BY v.seq LIMIT ?
+"""
+REMOVE_SIGNS = "DELETE FROM embedq_vector WHERE seq IN (SELECT value FROM json_each(?))"
+FORGOTTEN = "UPDATE embedq_control SET value = max(value, ?) WHERE name = 'forgotten_seq'"
+
 # Dead letters and cancelled jobs that may be tried again. Their record must be live.
 REVIVABLE = """
 SELECT j.id, j.record, j.collection, j.space, j.priority FROM embedq_job j {index}
@@ -172,4 +180,13 @@ def purge(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:
         tx.tally(collection, **{COLUMN[status]: -count})
     spare = tx.db.execute(OLD_SPARE, (before, limit)).rowcount
     tx.db.execute(FORGET, (before,))
-    return len(rows) + spare
+    return len(rows) + spare + _forget_signs(tx, before, limit)
+
+
+def _forget_signs(tx: Transaction, before: int, limit: int) -> int:
+    """Remove old signs of vectors that are gone; a saved index that has not seen them must be built anew."""
+    signs = [seq for (seq,) in tx.db.execute(OLD_SIGNS, (before, limit))]
+    if signs:
+        tx.db.execute(REMOVE_SIGNS, (ids(signs),))
+        tx.db.execute(FORGOTTEN, (signs[-1],))
+    return len(signs)

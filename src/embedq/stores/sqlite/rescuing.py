@@ -73,6 +73,7 @@ def _taken_back(tx: Transaction, row: Back, worker: str | None, now: int) -> Res
         tx.db.execute(BURY, (now, now, Reason.CRASH_LOOP, write_fault(fault), hash_, job))
         tx.db.execute(GIVE_UP, (hash_, Reason.CRASH_LOOP, record))
         tx.tally(collection, open_=-1, failed=1)
+        tx.buried.append((job, Reason.CRASH_LOOP))
     return Rescued(
         job_id=JobId(str(job)),
         collection=name or "",

@@ -33,7 +33,7 @@ UPDATE embedq_tally SET open = open + ?, completed = completed + ?, failed = fai
 class Transaction:
     """One BEGIN IMMEDIATE. Several callers may share it; each has a savepoint of its own."""
 
-    __slots__ = ("db", "fresh", "now", "stored", "wakes", "words")
+    __slots__ = ("buried", "db", "fresh", "now", "stored", "wakes", "words")
 
     def __init__(self, db: sqlite3.Connection, now: int) -> None:
         """Speak on this connection, at this moment."""
@@ -42,6 +42,7 @@ class Transaction:
         self.words: dict[int, str | None] = {}  # record: what the word index held of it when the transaction began
         self.fresh: list[tuple[int, int]] = []  # stretches of records that are new in this transaction
         self.stored: list[tuple[int, float]] = []  # so many vectors, after so many seconds in the mean
+        self.buried: list[tuple[int, str]] = []  # jobs that became dead letters here, not by a worker's word, and why
         self.wakes = False  # something became ready
 
     def remember_words(self, record: int, indexed: str | None) -> None:

@@ -55,6 +55,7 @@ CREATE TABLE embedq_vector (
   UNIQUE (record, space)
 );
 CREATE INDEX embedq_vector_by_hash ON embedq_vector (substr(hash, 1, 8)) WHERE embedding IS NOT NULL;  -- small, to find what can be reused
+CREATE INDEX embedq_vector_gone ON embedq_vector (seq) WHERE embedding IS NULL;
 CREATE INDEX embedq_vector_truncated ON embedq_vector (record) WHERE truncated = 1;
 
 -- Vectors that were paid for and fit no record now.

@@ -1,0 +1,228 @@
+"""The docs are true: their links lead somewhere, their tables are the code's, and their commands run."""
+
+import importlib.util
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.acceptance.processes import Api, Place
+
+from embedq.api.problems import KINDS, OF_STATUS, PREFIX, UNAUTHORIZED
+from embedq.app import EmbedQ
+from embedq.embedders import FAKE_LOG
+from embedq.embedders.faults import VARIABLE, Kind
+from embedq.operator import Operator
+from embedq.settings import table
+from embedq.settings.sources import CONFIG_VARIABLE
+from embedq.telemetry import Event
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *sorted(DOCS.rglob("*.md"))]
+RUN = [ROOT / "README.md", DOCS / "tutorial.md", DOCS / "reference" / "python.md", *sorted(DOCS.glob("howto/*.md"))]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FIGURE = re.compile(r"`(embedq_[a-z_]+)`")
+ROW = re.compile(r"^\| (.+?) \|", re.MULTILINE)
+SHOWN_ADDRESS = "http://127.0.0.1:8400"
+NO_SETTINGS = {CONFIG_VARIABLE, VARIABLE, FAKE_LOG, "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HF_HUB_OFFLINE"}
+SECONDS = 60
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def read(*parts: str) -> str:
+    return DOCS.joinpath(*parts).read_text()
+
+
+def blocks(path: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(path.read_text())
+
+
+def anchors(path: Path) -> set[str]:
+    """Name the headings of a page the way GitHub does."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    """Load the script that makes the reference's tables."""
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every link to a page of ours names a file that is there, and a heading that is in it."""
+    dead = []
+    for link in LINK.findall(page.read_text()):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", ["settings.md", "metrics.md", "cli.md", "http.md"])
+def test_the_tables_are_the_codes(generate: ModuleType, page: str) -> None:
+    """Making the reference anew from settings, metrics, commands and routes changes nothing."""
+    assert read("reference", page) == generate.renewed(page), "run .venv/bin/python docs/generate.py"
+
+
+def test_no_variable_is_invented() -> None:
+    """Every variable that the docs name is a setting, or one of the few others that are read."""
+    known = {name for row in table() for name in row.variables} | NO_SETTINGS
+    named = {
+        name for page in PAGES for name in re.findall(r"\b(?:EMBED\w*|CHL|OPENAI|GEMINI)_[A-Z_]+\b", page.read_text())
+    }
+
+    assert {name for name in named if name not in known and f"{name}*" not in read("reference", "settings.md")} == set()
+
+
+def test_no_metric_is_invented(generate: ModuleType) -> None:
+    """Every figure that the docs name is one of `/metrics`."""
+    made = set(FIGURE.findall(generate.metrics_table()))
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"\bembedq_\w+(?:_total|_seconds|_alive|_up|_ratio)\b", page.read_text())
+    }
+
+    assert named <= made
+
+
+def test_every_event_is_listed_once() -> None:
+    """The list of events is the enum: none is missing, none is invented."""
+    cells = [cell for cell in ROW.findall(read("reference", "events.md")) if cell.startswith("`")]
+    listed = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+
+    assert sorted(listed) == sorted(Event)
+
+
+def test_every_problem_is_listed() -> None:
+    """The list of problem types is the API's."""
+    section = read("reference", "http.md").partition("## Problems")[2]
+    listed = set(re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE))
+
+    assert listed == {kind.slug for kind in (*KINDS.values(), *OF_STATUS.values(), UNAUTHORIZED)}
+    assert PREFIX in section
+
+
+@pytest.mark.parametrize("noun", [EmbedQ, Operator])
+def test_every_method_is_listed(noun: type) -> None:
+    """The Python reference names each public method, with the arguments it has."""
+    page = read("reference", "python.md")
+    methods = [(name, method) for name, method in inspect.getmembers(noun, inspect.isfunction) if name[0] != "_"]
+    missing = [name for name, _ in methods if f"`{name}(" not in page]
+    unsaid = [
+        f"{name}: {argument}"
+        for name, method in methods
+        for argument in list(inspect.signature(method).parameters)[1:]
+        if f"`{name}(...)" not in page and not re.search(rf"`{name}\([^`]*\b{argument}\b", page)
+    ]
+
+    assert missing == []
+    assert unsaid == []
+
+
+def test_every_fault_is_listed() -> None:
+    """The page about rehearsals names each fault that can be ordered."""
+    page = read("howto", "rehearse-bad-days.md")
+
+    assert [kind for kind in Kind if kind is not Kind.STATUS and f"`{kind.value}=" not in page] == []
+
+
+def test_every_decision_is_in_the_index() -> None:
+    """Each decision has a number of its own, and the index leads to it."""
+    decisions = sorted(path.name for path in (DOCS / "adr").glob("[0-9]*.md"))
+    linked = [link for link in LINK.findall(read("adr", "README.md")) if link[0].isdigit()]
+
+    assert linked == decisions
+    assert [int(name[:4]) for name in decisions] == list(range(1, len(decisions) + 1))
+
+
+def test_the_front_page_shows_the_two_commands() -> None:
+    """A newcomer sees `make run` and `make test` before anything else."""
+    first = blocks(ROOT / "README.md")[0][1]
+
+    assert [line.partition("#")[0].strip() for line in first.splitlines()] == ["make run", "make test"]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Place]:
+    """A folder in which a reader tries things."""
+    place = Place(tmp_path)
+    yield place
+    place.close()
+
+
+@pytest.mark.parametrize("page", RUN, ids=name_of)
+def test_what_a_page_shows_runs(desk: Place, page: Path) -> None:
+    """Typed in their order beside a started server, the page's commands and programs succeed and answer as shown."""
+    if not _curl_knows_json():
+        pytest.skip("curl 7.82 or newer is not here")
+    shown = blocks(page)
+    settings: dict[str, object] = {"EMBEDQ_URL": "sqlite:///embedq.db", VARIABLE: "bad=POISON", FAKE_LOG: None}
+    server = desk.up(EMBEDQ_EMBEDDER="fake", **settings)
+    environment = desk.with_settings({"EMBEDQ_EMBEDDER": "fake", "EMBEDQ_LOG_LEVEL": None, **settings})
+
+    for (kind, code), (next_kind, answer) in zip(shown, [*shown[1:], ("", "")], strict=True):
+        if kind not in {"sh", "python"}:
+            continue
+        said = _typed(kind, code, desk.folder, environment, server)
+        if (kind, next_kind) == ("sh", "json"):
+            assert _shape(json.loads(said)) == _shape(json.loads(answer)), f"{code}\n{said}"
+
+
+def _typed(kind: str, code: str, folder: Path, environment: dict[str, str], server: Api) -> str:
+    """Run a block as a reader would, and wait as long as a reader would take for the next."""
+    command = (
+        [sys.executable, "-c", code] if kind == "python" else ["bash", "-euo", "pipefail", "-c", _here(code, server)]
+    )
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+    assert '"urn:embedq:problem:' not in done.stdout, f"{code}\n{done.stdout}"
+    server.act("drain", timeout=SECONDS)
+    return done.stdout
+
+
+def _here(code: str, server: Api) -> str:
+    """Put this server and this Python where the page has the usual ones."""
+    embedq = f"{sys.executable} -m embedq"
+    return code.replace(SHOWN_ADDRESS, server.url).replace(".venv/bin/embedq", embedq)
+
+
+def _shape(value: Any) -> Any:  # noqa: ANN401 whatever JSON holds
+    """Keep the names of an answer, not its values; of lists their length."""
+    if isinstance(value, dict):
+        return {name: _shape(item) for name, item in value.items()}
+    return [_shape(item) for item in value] if isinstance(value, list) else None
+
+
+def _curl_knows_json() -> bool:
+    curl = shutil.which("curl", path=os.environ.get("PATH"))
+    if curl is None:
+        return False
+    helped = subprocess.run([curl, "--help", "all"], capture_output=True, text=True, timeout=SECONDS, check=False)
+    return "--json" in helped.stdout
