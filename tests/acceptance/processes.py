@@ -4,11 +4,12 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from tests.acceptance.waiting import until
@@ -18,6 +19,7 @@ OURS = re.compile(r"^(EMBEDQ|EMBED|CHL|OPENAI|GEMINI|OLLAMA)_|^EMBEDDING_")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 COMMAND_SECONDS = 60
 Event = dict[str, Any]
+Some = TypeVar("Some", bound="Process")
 
 
 class Process:
@@ -55,8 +57,9 @@ class Process:
         return until(lambda: self._alive_or_log(event, facts), f"{event} {facts} in the log")[0]
 
     def stop(self) -> None:
-        """Freeze it, as a suspended machine would."""
+        """Freeze it, as a suspended machine would; return when it stands still."""
         self.popen.send_signal(signal.SIGSTOP)
+        until(lambda: Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "a standstill")
 
     def go_on(self) -> None:
         """Let a frozen process go on."""
@@ -217,6 +220,18 @@ class Place:
             check=False,
         )
 
+    def freeze(self, process: Process) -> None:
+        """Stop a process at a moment when it does not write: SQLite lets nobody else write until that one is over."""
+
+        def is_frozen() -> bool:
+            process.stop()
+            if self._is_writable():
+                return True
+            process.go_on()
+            return False
+
+        until(is_frozen, "a standstill between two writes")
+
     def calls(self) -> list[Event]:
         """Read which calls the fake embedder got, from all processes."""
         if not self.calls_file.exists():
@@ -241,10 +256,20 @@ class Place:
             if isinstance(process, Api):
                 process.http.close()
 
+    def _is_writable(self) -> bool:
+        database = sqlite3.connect(self.database, timeout=0, isolation_level=None)
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            database.close()
+        return True
+
     def _start(self, name: str, settings: dict[str, object]) -> dict[str, Any]:
         numbered = f"{len(self.processes)}-{name}"
         return {"folder": self.folder, "name": numbered, "environment": self.with_settings(settings)}
 
-    def _keep(self, process: Any) -> Any:  # noqa: ANN401 what comes in goes out
+    def _keep(self, process: Some) -> Some:
         self.processes.append(process)
         return process

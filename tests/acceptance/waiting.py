@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 PATIENCE = 20.0  # seconds: far more than anything here needs on a busy machine
 STEP = 0.02
 
 
-def until(condition: Callable[[], T], what: str = "", *, patience: float = PATIENCE) -> T:
+def until(condition: Callable[[], T | Literal[False] | None], what: str = "", *, patience: float = PATIENCE) -> T:
     """Look again and again until an answer is true, and give it back; fail with the last one after the deadline."""
     deadline = time.monotonic() + patience
     while not (answer := condition()):

@@ -54,7 +54,7 @@ def test_a_lease_of_a_frozen_worker_does_not_last_an_hour_longer(place: Place, c
     frozen = place.work(**clock.settings, EMBEDQ_FAKE_FAULTS="hang=100", EMBEDQ_LEASE_SECONDS=60)
     api.put({"id": "n1", "text": "one"})
     until(place.calls, "the text with the embedder")
-    frozen.stop()
+    place.freeze(frozen)
     place.work(**clock.settings, EMBED_JOB_RECOVERY_INTERVAL=200)
 
     clock.move(-HOUR)
@@ -63,7 +63,7 @@ def test_a_lease_of_a_frozen_worker_does_not_last_an_hour_longer(place: Place, c
 
 
 def test_a_worker_that_lives_keeps_its_jobs_when_the_clock_is_set_back(place: Place, clock: Clock) -> None:
-    """A busy worker renews what it holds: after the clock is set back its batch is stored, and no text is paid twice."""
+    """A busy worker renews what it holds: with the clock set back its batch is stored, and no text is paid twice."""
     api = place.up(**clock.settings, EMBEDQ_FAKE_FAULTS="latency=1", EMBEDQ_HEARTBEAT_SECONDS=0.1)
     api.put(*({"id": f"n{number}", "text": f"text {number}"} for number in range(50)))
     until(place.calls, "texts with the embedder")

@@ -40,7 +40,7 @@ def put_until_full(api: Api) -> list[str]:
 
 
 def test_a_full_disk_refuses_writes_and_work_goes_on_when_there_is_space(place: Place) -> None:
-    """On a full disk a write is answered 507 and nothing of it is kept; with space again all that was taken is embedded."""
+    """On a full disk a write is answered 507 and not kept; with space again all that was taken is embedded."""
     disk = place.folder / "disk"
     disk.mkdir()
     api = place.within(small_disk(disk, "4m"), "up", EMBEDQ_URL=f"sqlite:///{disk}/queue.db")

@@ -38,7 +38,7 @@ BAD: dict[str, tuple[str, str, bytes, int]] = {
     "NUL": ("POST", RECORDS, batch({"id": "b", "text": "a\0b"}), 422),
     "a lone surrogate": ("POST", RECORDS, b'{"id": "b", "text": "\\ud800"}', 400),
     "an id of a megabyte": ("POST", RECORDS, batch({"id": "x" * 1_000_000, "text": "x"}), 422),
-    "an id of a megabyte in the path": ("GET", f"{RECORDS}/{'x' * 1_000_000}", b"", 0),
+    "an endless id in the path": ("GET", f"{RECORDS}/{'x' * 60_000}", b"", 413),
     "a number for an id": ("POST", RECORDS, batch({"id": 7, "text": "x"}), 422),
     "a list for a text": ("POST", RECORDS, batch({"id": "b", "text": ["x"]}), 422),
     "no object": ("POST", RECORDS, batch("b"), 422),
@@ -60,9 +60,7 @@ def test_bad_input_gets_a_clear_4xx_and_nothing_is_written(
     """The answer is a problem document with the right status and what to do; the records are as before."""
     answer = api.http.request(method, path, content=body, headers={"Content-Type": "application/json"})
 
-    assert 400 <= answer.status_code < 500
-    if status:  # 0: the server refuses the URL itself, before there is a request to answer
-        check_problem(answer, status)
+    check_problem(answer, status)
     listed = api.http.get(RECORDS).json()["records"]
     assert [record["id"] for record in listed] == ["there"]
 

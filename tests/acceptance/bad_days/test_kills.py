@@ -73,7 +73,7 @@ def kill_at_random(place: Place, client: Client, workers: list[Process]) -> int:
 
 
 async def test_nothing_is_lost_whoever_is_killed_whenever(place: Place) -> None:
-    """Workers and API are killed at random under load; then every acknowledged text has its own vector, and all adds up."""
+    """Workers and API are killed at random under load; every acknowledged text gets its own vector, and all adds up."""
     client = Client(place.serve())
     workers = [place.work(**WORK), place.work(**WORK)]
 

@@ -44,7 +44,7 @@ def test_a_second_up_on_a_taken_port_is_refused(place: Place) -> None:
 
 
 def test_sigterm_finishes_the_call_hands_back_the_rest_and_exits_0(place: Place) -> None:
-    """A worker asked to leave settles what is with the embedder; another takes the rest at once, not after the lease."""
+    """A worker asked to leave settles what is with the embedder; another takes the rest at once."""
     api = place.serve()
     leaver = place.work(EMBEDQ_FAKE_FAULTS="latency=1", EMBEDQ_WORKERS=1, EMBEDQ_BATCH_SIZE=10)
     api.put(*({"id": f"n{number}", "text": f"text {number}"} for number in range(50)))

@@ -49,10 +49,10 @@ async def test_only_live_entities_without_a_vector_are_found(opened: EmbedQ) -> 
 
 
 def test_repair_gives_a_job_to_entities_that_lost_theirs(place: Place, api: Api) -> None:
-    """Entities with neither vector nor job are found by repair, queued and embedded; soft-deleted ones are left alone."""
+    """Entities with neither vector nor job are found by repair, queued and embedded; deleted ones are left alone."""
     with sqlite3.connect(place.database, timeout=30) as database:
-        for table in ("embedq_ready", "embedq_job"):
-            database.execute(f"DELETE FROM {table} WHERE {'job' if table == 'embedq_ready' else 'id'} > 1")  # noqa: S608 constants
+        database.execute("DELETE FROM embedq_ready")
+        database.execute("DELETE FROM embedq_job WHERE status = 0")
         database.execute("UPDATE embedq_tally SET open = 0")
     database.close()
     calls = len(place.calls())

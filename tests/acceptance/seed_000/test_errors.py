@@ -2,6 +2,7 @@
 
 import sqlite3
 from hashlib import sha256
+from itertools import pairwise
 
 import pytest
 from tests.acceptance.processes import Place
@@ -24,7 +25,7 @@ def test_a_transient_error_is_retried_after_one_two_and_four_seconds(place: Plac
     assert {retry["errorType"] for retry in retries} == {"TRANSIENT"}
     assert [retry["retryAfterSeconds"] for retry in retries] == [pytest.approx(s, rel=JITTER) for s in (1, 2, 4)]
     moments = [call["at"] for call in place.calls()]
-    waits = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+    waits = [after - before for before, after in pairwise(moments)]
     assert all(wait > least * (1 - JITTER) for wait, least in zip(waits, (1, 2, 4), strict=True))
     assert (api.job(receipt["job_id"])["status"], api.job(receipt["job_id"])["attempts"]) == ("completed", 3)
 
@@ -82,7 +83,7 @@ def test_one_bad_text_does_not_take_its_batch_with_it(place: Place) -> None:
 
 
 def test_a_critical_error_halts_the_embedder_until_a_person_resumes(place: Place) -> None:
-    """A refused key: one call, a CRITICAL line that names the variable, health CRITICAL, no job charged; resume goes on."""
+    """A refused key: a CRITICAL line names the variable, health is CRITICAL, no job is charged; resume goes on."""
     with Provider("401=1") as provider:
         api = place.up(**provider.settings, EMBEDQ_HEARTBEAT_SECONDS=0.2)
         [receipt] = api.put({"id": "n1", "text": TEXT})

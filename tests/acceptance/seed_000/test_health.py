@@ -5,7 +5,7 @@ from tests.acceptance.waiting import until
 
 
 def test_five_failures_in_a_row_are_degraded_and_a_success_is_healthy_again(place: Place) -> None:
-    """After five failures health is DEGRADED with count and patterns; the next success resets it, and the log says so."""
+    """After five failures health is DEGRADED with count and patterns; the next success resets it, and is logged."""
     api = place.up(
         EMBEDQ_FAKE_FAULTS="500=6", EMBEDQ_RETRY_BASE_SECONDS=0.02, EMBEDQ_MAX_ATTEMPTS=20, EMBEDQ_HEARTBEAT_SECONDS=0.1
     )

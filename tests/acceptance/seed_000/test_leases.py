@@ -25,7 +25,7 @@ def test_a_lease_runs_out_when_its_worker_is_silent_and_another_takes_the_job(pl
     api = place.serve()
     silent, job = lease_one(place, api, EMBEDQ_LEASE_SECONDS=1)
     owner = api.job(job)["worker_id"]
-    silent.stop()
+    place.freeze(silent)
     other = place.work(EMBED_JOB_RECOVERY_INTERVAL=200)
 
     api.embedded(1)
@@ -59,7 +59,7 @@ def test_a_worker_that_misses_three_heartbeats_is_warned_of_and_keeps_its_jobs(p
     api = place.serve()
     silent, job = lease_one(place, api, EMBEDQ_HEARTBEAT_SECONDS=0.2)
     owner = api.job(job)["worker_id"]
-    silent.stop()
+    place.freeze(silent)
     other = place.work(EMBEDQ_HEARTBEAT_SECONDS=0.2, EMBED_JOB_RECOVERY_INTERVAL=100)
 
     warning = other.heard("heartbeat_missed", workerId=owner)

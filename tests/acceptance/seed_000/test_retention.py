@@ -40,8 +40,9 @@ def test_old_finished_jobs_are_deleted_and_open_ones_are_not(place: Place) -> No
     api.leave()
     with sqlite3.connect(place.database) as database:
         database.execute(
-            "UPDATE embedq_job SET completed_at = completed_at - ?1, last_at = last_at - ?1, queued_at = queued_at - ?1,"
-            " created_at = created_at - ?1 WHERE record IN (SELECT rid FROM embedq_record WHERE id LIKE 'old%')",
+            "UPDATE embedq_job SET completed_at = completed_at - ?1, last_at = last_at - ?1,"
+            " queued_at = queued_at - ?1, created_at = created_at - ?1"
+            " WHERE record IN (SELECT rid FROM embedq_record WHERE id LIKE 'old%')",
             (8 * DAY,),
         )
     database.close()

@@ -25,7 +25,7 @@ def leased(place: Place, **settings: object) -> tuple[Api, Process, set[str]]:
 def test_expired_leases_are_rescued_at_boot(place: Place) -> None:
     """A worker that starts takes expired leases back before anything else, and the log names the jobs."""
     api, frozen, jobs = leased(place, EMBEDQ_LEASE_SECONDS=0.5)
-    frozen.stop()
+    place.freeze(frozen)
     until(lambda: _expired(place), "leases that ran out")
 
     fresh = place.work(EMBED_JOB_RECOVERY_INTERVAL=NEVER)
@@ -41,7 +41,7 @@ def test_expired_leases_are_rescued_on_the_timer(place: Place) -> None:
     """A worker that runs already takes leases back that run out later, although nobody writes or restarts."""
     api, frozen, jobs = leased(place, EMBEDQ_LEASE_SECONDS=1)
     running = place.work(EMBED_JOB_RECOVERY_INTERVAL=200)
-    frozen.stop()
+    place.freeze(frozen)
 
     api.embedded(5)
 

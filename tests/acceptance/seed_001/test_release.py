@@ -14,7 +14,7 @@ def limited(place: Place, provider: Provider, **settings: object) -> tuple[Api, 
 
 
 def test_an_empty_budget_releases_the_jobs_that_have_not_started(place: Place) -> None:
-    """While a batch waits for the budget, the one leased ahead goes back; the waiting one keeps its lease by heartbeat."""
+    """While a batch waits for the budget, the one leased ahead goes back; the waiting one keeps its lease."""
     with Provider() as provider:
         api, worker = limited(
             place,

@@ -5,8 +5,8 @@ from hashlib import sha256
 from tests.acceptance.processes import Place
 from tests.acceptance.waiting import until
 
-from embedq.testing.faults import FakeEmbedder
 from embedq.model import EmbedderName
+from embedq.testing.faults import FakeEmbedder
 
 LEASE = {"EMBEDQ_LEASE_SECONDS": 1, "EMBEDQ_HEARTBEAT_SECONDS": 0.2}
 
@@ -17,12 +17,12 @@ async def vector_of(text: str) -> list[float]:
 
 
 async def test_a_worker_that_slept_past_its_lease_changes_nothing(place: Place) -> None:
-    """It wakes with the vector of an old text after another has finished the new one: record and job stay the other's."""
+    """It wakes with the vector of an old text after another finished the new one: record and job stay the other's."""
     api = place.serve()
     sleeper = place.work(**LEASE, EMBEDQ_FAKE_FAULTS="latency=1", EMBEDQ_WORKERS=1)
     [receipt] = api.put({"id": "n1", "text": "old text"})
     until(place.calls, "the old text with the embedder")
-    sleeper.stop()
+    place.freeze(sleeper)
     api.put({"id": "n1", "text": "new text"})
     place.work(EMBED_JOB_RECOVERY_INTERVAL=100)
     api.embedded(1)
@@ -45,7 +45,7 @@ def test_a_late_answer_is_taken_if_nobody_leased_the_job_since(place: Place) -> 
     sleeper = place.work(**LEASE, EMBEDQ_FAKE_FAULTS="latency=1", EMBEDQ_WORKERS=1)
     api.put({"id": "n1", "text": "one"})
     until(place.calls, "the text with the embedder")
-    sleeper.stop()
+    place.freeze(sleeper)
     api.act("pause")
     assert api.act("requeue-stale", threshold_minutes=0)["requeued"]["total"] == 1
 
@@ -62,7 +62,7 @@ def test_rescue_never_takes_a_job_from_a_worker_that_renews_it(place: Place) -> 
         EMBEDQ_LEASE_SECONDS=0.6, EMBEDQ_HEARTBEAT_SECONDS=0.1, EMBEDQ_FAKE_FAULTS="latency=2", EMBEDQ_WORKERS=2
     )
     rival = place.work(EMBED_JOB_RECOVERY_INTERVAL=10, EMBEDQ_WORKERS=1)
-    rival.stop()  # so that the owner leases everything
+    place.freeze(rival)  # so that the owner leases everything
     api.put(*({"id": f"n{number}", "text": f"text {number}"} for number in range(100)))
     api.counted(processing=100)
     rival.go_on()

@@ -5,8 +5,9 @@ import time
 from collections import Counter
 
 from tests.acceptance.processes import Place
+from tests.acceptance.waiting import until
 
-SOON = 2.0  # seconds: a restart goes on at once, not after the lease of five minutes
+SOON = 3.0  # seconds: a restart goes on at once, not after the lease of five minutes
 
 
 def notes(count: int) -> list[dict[str, str]]:
@@ -44,7 +45,7 @@ def test_a_restart_after_kill_9_goes_on_at_once(place: Place) -> None:
 
 
 def test_a_restart_goes_on_with_what_was_pending(place: Place) -> None:
-    """What was written while no worker ran, by a process that was killed then, is embedded after the restart."""
+    """What a killed process had taken is embedded after the restart, and the boot line says how much there was."""
     killed = place.serve()
     killed.put(*notes(20))
     killed.kill()
@@ -52,6 +53,7 @@ def test_a_restart_goes_on_with_what_was_pending(place: Place) -> None:
     api = place.up()
 
     api.embedded(20)
+    assert api.heard("started")["pending"] == 20
     assert Counter(place.embedded_hashes()).most_common(1)[0][1] == 1
 
 
@@ -62,13 +64,33 @@ def test_a_worker_that_dies_is_restarted_within_its_process(place: Place) -> Non
     api.embedded(1)
     api.act("pause")
     api.put({"id": "later", "text": "later"})
-    database = sqlite3.connect(place.database, timeout=30)
-    database.execute("ALTER TABLE embedq_ready RENAME TO embedq_hidden")  # the queue is gone from the worker's sight
+    with sqlite3.connect(place.database, timeout=30) as database:
+        [(policy,)] = database.execute("SELECT retry FROM embedq_collection").fetchall()
+        database.execute("UPDATE embedq_collection SET retry = 'unreadable'")  # whoever leases stumbles over it
     api.act("resume")
 
     api.heard("runner_restarted", level="error")
-    database.execute("ALTER TABLE embedq_hidden RENAME TO embedq_ready")
+    with database:
+        database.execute("UPDATE embedq_collection SET retry = ?", (policy,))
     database.close()
 
     api.embedded(2)
     assert api.popen.poll() is None
+
+
+def test_a_text_that_takes_five_workers_down_is_given_up_on(place: Place) -> None:
+    """Crashes are counted apart from failures; at the fifth the job is a dead letter that says so, and others go on."""
+    api = place.serve()
+    [receipt] = api.put({"id": "deadly", "text": "deadly"})
+    for crash in range(1, 6):
+        victim = place.work(EMBEDQ_FAKE_FAULTS="hang=100", EMBEDQ_WORKERS=1)
+        until(lambda crash=crash: len(place.calls()) == crash, "the text with the embedder")  # type: ignore[misc]  # a default binds the loop's value
+        victim.kill()
+
+    worker = place.work()
+    api.put({"id": "harmless", "text": "harmless"})
+
+    api.counted(completed=1, failed=1)
+    job = api.job(receipt["job_id"])
+    assert (job["reason"], job["crashes"], job["attempts"]) == ("crash_loop", 5, 0)
+    assert worker.heard("rescued", level="error")["crashLoop"] == [receipt["job_id"]]

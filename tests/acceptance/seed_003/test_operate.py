@@ -100,7 +100,7 @@ def stuck(place: Place) -> Api:
     frozen = place.work(EMBEDQ_FAKE_FAULTS="hang=100", EMBEDQ_WORKERS=1)
     api.put(*notes(10))
     api.counted(processing=10)
-    frozen.stop()
+    place.freeze(frozen)
     return api
 
 
