@@ -8,8 +8,8 @@ from pathlib import Path
 from time import perf_counter
 
 import fill
-from embedq.model import Ask, Done, SpaceId, WorkerId
 from embedq.embedders.fake import vectors_of
+from embedq.model import Ask, Done, SpaceId, WorkerId
 from embedq.stores.sqlite import SqliteStore
 from figure import Figure, Scale, beside
 from place import folder, raw
@@ -24,8 +24,9 @@ RECORDS = f"""
 SELECT ?2 + i, 1, 'old-' || i, randomblob(32), 'An old note, number ' || i, '{{}}', ?3, ?3 FROM n
 """
 JOBS = """
-INSERT INTO embedq_job (record, collection, space, status, priority, queued_at, hash, created_at, started_at, completed_at,
-  attempts) SELECT rid, 1, 1, ?1, 1, created_at, hash, created_at, created_at, ?2, ?3 FROM embedq_record WHERE rid > ?4
+INSERT INTO embedq_job (record, collection, space, status, priority, queued_at, hash, created_at, started_at,
+  completed_at, attempts)
+SELECT rid, 1, 1, ?1, 1, created_at, hash, created_at, created_at, ?2, ?3 FROM embedq_record WHERE rid > ?4
 """
 LATER = "INSERT INTO embedq_later (due, job, since) SELECT ?1 + id % 1000, id, ?2 FROM embedq_job WHERE record > ?3"
 

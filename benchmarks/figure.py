@@ -37,7 +37,7 @@ class Scale:
         return quick if self.quick else full
 
 
-def beside(  # noqa: PLR0913 the columns of one line
+def beside(
     name: str,
     values: Sequence[float],
     references: Sequence[float],
@@ -52,9 +52,7 @@ def beside(  # noqa: PLR0913 the columns of one line
     ratio = value / reference
     bound, ok = _bound(ratio, at_least, at_most)
     said = None if bound is None else f"ratio {bound}"
-    return Figure(
-        name=name, value=value, unit=unit, reference=reference, ratio=ratio, beside=what, bound=said, ok=ok
-    )
+    return Figure(name=name, value=value, unit=unit, reference=reference, ratio=ratio, beside=what, bound=said, ok=ok)
 
 
 def plain(

@@ -32,7 +32,9 @@ MISSING = "INSERT INTO embedq_missing SELECT 1, rid FROM embedq_record WHERE rid
 WORDS = "INSERT INTO embedq_words (rowid, text) SELECT rid, text FROM embedq_record WHERE rid BETWEEN ? AND ?"
 TALLY = "UPDATE embedq_tally SET open = open + ?1, records = records + ?1, missing = missing + ?1"
 
-VECTORS = "INSERT INTO embedq_vector (record, space, hash, embedding) SELECT rid, 1, hash, ? FROM embedq_record WHERE rid = ?"
+VECTORS = (
+    "INSERT INTO embedq_vector (record, space, hash, embedding) SELECT rid, 1, hash, ? FROM embedq_record WHERE rid = ?"
+)
 COMPLETE = "UPDATE embedq_job SET status = 2, started_at = created_at, completed_at = created_at WHERE status = 0"
 TALLY_DONE = "UPDATE embedq_tally SET open = 0, completed = open, missing = 0"
 

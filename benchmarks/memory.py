@@ -12,7 +12,7 @@ import fill
 import process
 from embedq.embedders import build
 from embedq.embedders.fake import vectors_of
-from embedq.model import EmbedderName, EmbeddingStatus, NewRecord, RecordId
+from embedq.model import EmbedderName
 from embedq.stores.sqlite import SqliteStore
 from figure import Figure, Scale, plain
 from place import HOME, folder
@@ -24,37 +24,29 @@ async def measure(scale: Scale) -> list[Figure]:
     """Measure with the fake embedder, and with the local model beside a process that holds nothing but the model."""
     size = scale.pick(100_000, 20_000)
     rows = fill.rows(size)
-    vectors = vectors_of([hashlib.sha256(text.encode()).digest() for _, text in rows])
-    held = {}
     with folder() as place:
-        for embedder in ("fake", "local"):
-            path = place / f"{embedder}.db"
-            await fill.declare(path, embedder)
-            fill.embedded(path, rows, vectors)
-            held[embedder] = await _resting(path, embedder)
+        await fill.declare(place / "fake.db", "fake")
+        fill.pending(place / "fake.db", rows)
+        fake = await _resting(place / "fake.db", "fake")
+        await fill.declare(place / "local.db", "local")
+        vectors = vectors_of([hashlib.sha256(text.encode()).digest() for _, text in rows])
+        fill.embedded(place / "local.db", rows, vectors)
+        fill.pending(place / "local.db", fill.rows(100, salt="last-"))
+        local = await _resting(place / "local.db", "local")
     model = await asyncio.to_thread(_model)
-    name = f"memory of a worker at rest, {size:,} records"
+    name, what = f"memory of a worker at rest, {size:,} records", "a process that holds the model alone"
     return [
-        plain(f"{name}, fake embedder", held["fake"], "MB", at_most=400),
-        plain(
-            f"{name}, beside the local model",
-            held["local"] - model,
-            "MB",
-            at_most=400,
-            reference=model,
-            what="a process that holds the model alone",
-        ),
+        plain(f"{name} embedded by it, fake embedder", fake, "MB", at_most=400),
+        plain(f"{name}, beside the local model", local - model, "MB", at_most=400, reference=model, what=what),
     ]
 
 
 async def _resting(path: Path, embedder: str) -> float:
-    """Let a worker embed one record, so that its model is loaded, and rest."""
+    """Let a worker process embed what waits, and rest."""
     store = await SqliteStore.open(path)
     with process.embedq(path, "work", "--embedder", embedder) as child:
         await process.workers_ready(store, 2, child)
-        await store.put(fill.NAME, [NewRecord(id=RecordId("last"), text="the last record")])
-        while (await store.get(fill.NAME, [RecordId("last")]))[0].embedding_status is not EmbeddingStatus.EMBEDDED:
-            await asyncio.sleep(0.1)
+        await process.until(store, lambda counts: not counts.missing)
         await asyncio.sleep(AT_REST)
         megabytes = process.resident_megabytes(child.pid)
     await store.close()

@@ -1,7 +1,7 @@
 """A process that posts records over HTTP at a steady pace and tells how long each took.
 
-It is told `SECONDS RATE FIRST` per line, and answers each with a JSON list of milliseconds. Posts start on time whether or
-not the ones before have been answered.
+It is told `SECONDS RATE FIRST` per line, and answers each with a JSON list of milliseconds. Posts start on time whether
+or not the ones before have been answered.
 """
 
 import asyncio

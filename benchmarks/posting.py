@@ -17,7 +17,6 @@ from statistics import median
 
 import fill
 import process
-from embedq.model import Counts
 from embedq.stores.sqlite import SqliteStore
 from figure import Figure, Scale, p95, plain
 from place import HOME, folder
@@ -58,7 +57,9 @@ async def measure(scale: Scale) -> list[Figure]:
     for setting in (ONE, BESIDE):
         idle, busy = await _in_turns(setting, seconds, rounds)
         name = f"POST while the fake embedder runs flat out, {setting.name}, p95"
-        figures.append(plain(name, busy, "ms", at_most=round(idle + 10, 1), reference=idle, what="at rest; bound: + 10 ms"))
+        figures.append(
+            plain(name, busy, "ms", at_most=round(idle + 10, 1), reference=idle, what="at rest; bound: + 10 ms")
+        )
     return figures
 
 
@@ -90,25 +91,27 @@ async def _running(setting: Setting, path: Path, store: SqliteStore) -> AsyncIte
             address = () if command == ["work"] else ("--port", str(port))
             child = stack.enter_context(process.embedq(path, *words, *address))
         await process.workers_ready(store, setting.workers, child)
+        await _answering(port)
         url = f"http://127.0.0.1:{port}/collections/{fill.NAME}/records"
         poster = await asyncio.create_subprocess_exec(
             sys.executable, str(HOME / "poster.py"), url, stdin=PIPE, stdout=PIPE, limit=1 << 24
         )
-        first = 0
+        assert poster.stdin is not None
+        assert poster.stdout is not None
+        first, asked, answers = 0, poster.stdin, poster.stdout
 
         async def post(seconds: int) -> list[float]:
             nonlocal first
-            assert poster.stdin is not None
-            assert poster.stdout is not None
-            poster.stdin.write(f"{seconds} {RATE} {first}\n".encode())
+            asked.write(f"{seconds} {RATE} {first}\n".encode())
             first += seconds * RATE
-            spans: list[float] = json.loads(await poster.stdout.readline())
+            spans: list[float] = json.loads(await answers.readline())
             return spans
 
         try:
             yield post
         finally:
-            await poster.communicate()
+            asked.close()
+            await poster.wait()
 
 
 async def _warm(setting: Setting, path: Path, store: SqliteStore, post: Post) -> None:
@@ -116,29 +119,31 @@ async def _warm(setting: Setting, path: Path, store: SqliteStore, post: Post) ->
     await post(1)
     fill.pending(path, fill.rows(setting.backlog // 4, salt="warm-"))
     await store.resume()
-    await _until(store, lambda counts: not counts.pending and not counts.processing)
+    await process.until(store, lambda counts: not counts.pending and not counts.processing)
     await store.pause()
 
 
 async def _under_load(store: SqliteStore, post: Post, seconds: int) -> list[float]:
-    done = (await _counts(store)).completed
+    done = (await process.counts(store)).completed
     await store.resume()
-    await _until(store, lambda counts: counts.completed > done)
+    await process.until(store, lambda counts: counts.completed > done)
     spans = await post(seconds)
-    assert (await _counts(store)).pending, "the workers ran out of work: the load was not full"
+    assert (await process.counts(store)).pending, "the workers ran out of work: the load was not full"
     await store.pause()
-    await _until(store, lambda counts: not counts.processing)
+    await process.until(store, lambda counts: not counts.processing)
     return spans
 
 
-async def _until(store: SqliteStore, is_so: Callable[[Counts], bool]) -> None:
+async def _answering(port: int) -> None:
     async with asyncio.timeout(process.PATIENCE):
-        while not is_so(await _counts(store)):
-            await asyncio.sleep(0.02)
-
-
-async def _counts(store: SqliteStore) -> Counts:
-    return (await store.counts())[fill.NAME]
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                return
 
 
 def _free_port() -> int:

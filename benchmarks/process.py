@@ -1,15 +1,18 @@
 """The product in processes of its own, as people run it, and what the kernel says of them."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import fill
+from embedq.model import Counts
 from embedq.stores.sqlite import SqliteStore
 
 PATIENCE = 60.0  # seconds until a process must have started
@@ -30,7 +33,15 @@ def embedq(path: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
             yield child
         finally:
             child.send_signal(signal.SIGTERM)
-            child.wait(PATIENCE)
+            _wait_for(child)
+
+
+def _wait_for(child: subprocess.Popen[bytes]) -> None:
+    try:
+        child.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise
 
 
 async def workers_ready(store: SqliteStore, wanted: int, *children: subprocess.Popen[bytes]) -> None:
@@ -39,7 +50,19 @@ async def workers_ready(store: SqliteStore, wanted: int, *children: subprocess.P
     while sum(worker.alive for worker in await store.workers(heartbeat=HEARTBEAT)) < wanted:
         assert all(child.poll() is None for child in children), "a process ended before it worked"
         assert time.monotonic() < deadline, "the workers did not start"
-        time.sleep(0.05)  # noqa: ASYNC251 nothing else runs here
+        await asyncio.sleep(0.05)
+
+
+async def until(store: SqliteStore, is_so: Callable[[Counts], bool]) -> None:
+    """Wait until the sums of the benchmark's collection are as wanted."""
+    async with asyncio.timeout(PATIENCE):
+        while not is_so(await counts(store)):  # noqa: ASYNC110 what another process does sets no event here
+            await asyncio.sleep(0.02)
+
+
+async def counts(store: SqliteStore) -> Counts:
+    """Read the sums of the benchmark's collection."""
+    return (await store.counts())[fill.NAME]
 
 
 def cpu_seconds(pid: int) -> float:

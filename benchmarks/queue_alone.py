@@ -1,8 +1,8 @@
 """The queue alone: lease and complete, no vectors written, beside a bare loop on one table.
 
-What is timed: the product's store API from an event loop (`settle(done, then=next ask)`, durable when it returns), over jobs
-of records whose vectors are current and were armed by force. Such a job is completed without a vector, so that nothing
-but the queue is written. Texts and hashes are still read and handed out: a lease is of no use without them.
+What is timed: the product's store API from an event loop (`settle(done, then=next ask)`, durable when it returns), over
+jobs of records whose vectors are current and that were armed by force. Such a job is completed without a vector, so
+that nothing but the queue is written. Texts and hashes are still read and handed out, as a lease needs them.
 
 The bare loop has one table and one index, and pays two commits per batch: one to lease, one to finish.
 """

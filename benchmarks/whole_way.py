@@ -1,8 +1,8 @@
 """The whole way with the fake embedder: leased, looked up for reuse, embedded, checked, stored, settled.
 
-The product side is the real pool of two workers on a file of waiting records. The bare loop writes the same rows into the
-same tables with `executemany`, a commit per 100, from vectors that are made before the watch starts; it leases nothing,
-checks nothing and embeds nothing. Beside it, huey's SQLite storage takes tasks that do nothing.
+The product side is the real pool of two workers on a file of waiting records. The bare loop writes the same rows into
+the same tables with `executemany`, a commit per 100, from vectors that are made before the watch starts; it leases,
+checks and embeds nothing. Beside it, huey's SQLite storage takes tasks that do nothing.
 """
 
 import hashlib
@@ -48,7 +48,10 @@ async def measure(scale: Scale) -> list[Figure]:
                 return tasks / _run_tasks(place / "huey.db", tasks)
 
             values, written, run = await taking_turns(rounds, ours, bare, huey)
-    loop, nothing = "bare executemany loop that writes the same rows", "huey, SqliteHuey(fsync=True), tasks that do nothing"
+    loop, nothing = (
+        "bare executemany loop that writes the same rows",
+        "huey, SqliteHuey(fsync=True), tasks that do nothing",
+    )
     return [
         beside("whole way, fake embedder", values, written, "jobs/s", what=loop, at_least=0.4),
         beside("whole way, fake embedder, beside huey", values, run, "jobs/s", what=nothing, at_least=3),

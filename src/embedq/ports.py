@@ -132,7 +132,10 @@ class Writing(Protocol):
         job_priority: int | None = None,
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
-        """Arm jobs of live records: forced, or if the current text has no vector and no job. Unknown ids: NotFound."""
+        """Arm jobs of live records: forced, or if the current text has no vector and no job on its way.
+
+        A person's asking is as good as a revival: it arms what was cancelled or given up on. Unknown ids: NotFound.
+        """
         ...
 
 

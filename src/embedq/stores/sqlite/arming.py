@@ -149,9 +149,10 @@ def raise_priority(tx: Transaction, jobs: Sequence[int], priority: int) -> None:
 _WAITING = "SELECT job FROM embedq_later WHERE job IN (SELECT value FROM json_each(?))"
 
 
-def note_missing(tx: Transaction, records: Sequence[int], collection: int, space: int) -> None:
-    """Keep the list of records without a current vector right, for these records."""
+def note_missing(tx: Transaction, records: Sequence[int], collection: int, space: int) -> int:
+    """Keep the list of records without a current vector right, for these records; say how many entries changed."""
     listed = ids(records)
     found = tx.db.execute(NOTE_FOUND, (listed, space)).rowcount
     missing = tx.db.execute(NOTE_MISSING, (listed, space)).rowcount
     tx.tally(collection, missing=missing - found)
+    return missing + found

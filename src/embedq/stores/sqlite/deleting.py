@@ -28,7 +28,10 @@ WHERE rid IN (SELECT value FROM json_each(?))
 """
 
 # Vectors of an erased text that were kept for reuse.
-ERASE_SPARE = "DELETE FROM embedq_spare WHERE hash = ?"
+ERASE_SPARE = """
+DELETE FROM embedq_spare WHERE (space, hash) IN (
+  SELECT s.id, x.hash FROM json_each(?) e CROSS JOIN embedq_record x ON x.rid = e.value CROSS JOIN embedq_space s)
+"""
 
 DROP = "UPDATE embedq_collection SET name = NULL, recompose = NULL WHERE id = ?"
 DROPPED = "SELECT id FROM embedq_collection WHERE name IS NULL LIMIT 1"
@@ -50,8 +53,8 @@ def delete(tx: Transaction, name: str, records: Sequence[RecordId], now: int, *,
     if opened:
         cancel(tx, opened, Reason.RECORD_DELETED, now)
     if purge and rids:
+        tx.db.execute(ERASE_SPARE, (ids(rids),))
         tx.db.execute(ERASE, (now, ids(rids)))
-        tx.db.executemany(ERASE_SPARE, [(row[3],) for row in there])
     return [RecordId(row[0]) for row in there]
 
 

@@ -34,13 +34,14 @@ class File:
         self.telemetry = telemetry
         install(path)
         self.wake = Wake()
+        self._said = ""
         self.follower = Follower(lambda: connect(path, read_only=True), Path(f"{path}.index"), telemetry)
         self._searches = ThreadPoolExecutor(SEARCHES, thread_name_prefix="embedq-search")
         self._saved: Future[None] = Future()
         self._saved.set_result(None)
         self._writer = Writer(path, committed=self._committed)
         self._readers = Readers(path)
-        self._watcher = Watcher(path, self._changed)
+        self._watcher = Watcher(path, self._changed, self._trouble)
 
     async def write(self, work: Work[T], *, bulk: bool = False) -> T:
         """Do this work in a transaction that is durable when it returns; `bulk` work lets single puts go first."""
@@ -99,6 +100,14 @@ class File:
         """Some process has committed, perhaps this one; called on the watcher's thread."""
         self.wake.call()
         self.follower.poke()
+        self._said = ""
+
+    def _trouble(self, error: Exception) -> None:
+        """The watcher could not look or follow; said once for each kind of error in a row."""
+        said = f"{type(error).__name__}: {error}"
+        if said != self._said:
+            self._said = said
+            self.telemetry.emit(Event.STORE_TROUBLE, level="error", act="watch", error=said)
 
 
 def install(path: Path) -> None:

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from embedq.model import Lease
+from embedq.model import JobId
 
 MOST = 1024  # leases that are remembered; older ones are settled job by job
 
@@ -17,8 +17,8 @@ class Grant:
     worker: int
     space: int
     since: int
-    leases: Sequence[Lease]
-    listed: str  # their jobs, as the lease row holds them
+    jobs: Sequence[JobId]
+    listed: str  # the same, as the lease row holds them
     sums: Sequence[tuple[int, int, int]]  # per collection: how many jobs, and the sum of their `queued_at`
 
 

@@ -61,7 +61,7 @@ class SqliteQueue:
             return Settled(jobs=jobs, next=leasing.lease(tx, then, self._turns, self._grants, moment))
 
         settled = await self._file.write(work, bulk=True)
-        if then is not None and not settled.next.leases:
+        if then is not None and not then.prefetch and not settled.next.leases:
             self._file.wake.found_nothing(news)
         return settled
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from embedq.model import Done, Failed, Fault, Lease, Outcome, Reason, Released, Retry, Skipped, Vector
 from embedq.stores.sqlite.arming import NOTE_FOUND, TRY_AGAIN, queue, unqueue
-from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, KEY, OPEN
+from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, KEY, OPEN, PURGED
 from embedq.stores.sqlite.moments import span
 from embedq.stores.sqlite.transaction import Transaction, ids
 
@@ -116,7 +116,8 @@ def judge(
     row = tx.db.execute(JOB, (int(lease.job_id),)).fetchone()
     state = State.FOREIGN if row is None else _state(tx, row, lease.token, leased=leased)
     if state is State.FOREIGN or (state is not State.PROCESSING and not isinstance(outcome, Done)):
-        if isinstance(outcome, Done) and outcome.vector is not None:
+        erased = row is not None and row[-1] == PURGED
+        if isinstance(outcome, Done) and outcome.vector is not None and not erased:
             tx.db.execute(SPARE, (lease.space, lease.hash, now, _blob(outcome.vector)))
         return None
     job, record, collection, space, status, _, arm, _, refused_at, live, hash_ = row

@@ -45,10 +45,11 @@ LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3 WHERE x.valid_to IS 
 """
 WALK = "SELECT rid, id FROM embedq_record WHERE collection = ? AND id > ? ORDER BY id LIMIT ?"
 
-# Finished jobs past retention. Numbers only grow, so the oldest are looked at first and the walk stops early.
-OLD_JOBS = """
-SELECT id, collection, status FROM embedq_job
-WHERE status IN (2, 3, 4) AND completed_at < ? ORDER BY id LIMIT ?
+# Finished jobs past retention. It walks through the jobs, so it is asked beside the writer; the second makes sure.
+OLD_JOBS = "SELECT id FROM embedq_job WHERE status IN (2, 3, 4) AND completed_at < ? ORDER BY id LIMIT ?"
+STILL_OLD = """
+SELECT j.id, j.collection, j.status FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
+WHERE j.status IN (2, 3, 4) AND j.completed_at < ?
 """
 REMOVE_JOBS = "DELETE FROM embedq_job WHERE id IN (SELECT value FROM json_each(?))"
 OLD_SPARE = """
@@ -63,10 +64,11 @@ WHERE v.embedding IS NULL AND (x.rid IS NULL OR x.valid_to < ?) ORDER BY v.seq L
 REMOVE_SIGNS = "DELETE FROM embedq_vector WHERE seq IN (SELECT value FROM json_each(?))"
 FORGOTTEN = "UPDATE embedq_control SET value = max(value, ?) WHERE name = 'forgotten_seq'"
 
-# Dead letters and cancelled jobs that may be tried again. Their record must be live.
+# Dead letters and cancelled jobs that may be tried again. Their record must be live, and of the same space still.
 REVIVABLE = """
 SELECT j.id, j.record, j.collection, j.space, j.priority FROM embedq_job j {index}
-JOIN embedq_record x ON x.rid = j.record AND x.valid_to IS NULL WHERE {conditions} LIMIT ?
+JOIN embedq_record x ON x.rid = j.record AND x.valid_to IS NULL
+JOIN embedq_collection c ON c.id = j.collection AND c.space = j.space WHERE {conditions} LIMIT ?
 """
 
 
@@ -91,10 +93,7 @@ def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[
     """Compare a stretch of records with their vectors by reading them; mend the list of what is missing."""
     collection = find(tx.db, name)
     rows = tx.db.execute(WALK, (collection.id, after or "", limit)).fetchall()
-    before = tx.db.total_changes
-    if rows:
-        note_missing(tx, [rid for rid, _ in rows], collection.id, collection.space)
-    mended = tx.db.total_changes - before
+    mended = note_missing(tx, [rid for rid, _ in rows], collection.id, collection.space)
     return mended, rows[-1][1] if len(rows) == limit else None
 
 
@@ -170,10 +169,14 @@ def replay_quota(tx: Transaction, older_than: timedelta, limit: int, now: int) -
     return _arm_all(tx, tx.db.execute(statement, (Reason.QUOTA, now - span(older_than), limit)).fetchall(), now)
 
 
-def purge(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:
-    """Delete some finished jobs, spare vectors and workers past retention."""
-    before = now - span(older_than)
-    rows = tx.db.execute(OLD_JOBS, (before, limit)).fetchall()
+def old_jobs(db: sqlite3.Connection, before: int, limit: int) -> list[int]:
+    """List some finished jobs past retention."""
+    return [job for (job,) in db.execute(OLD_JOBS, (before, limit))]
+
+
+def purge(tx: Transaction, jobs: Sequence[int], before: int, limit: int) -> int:
+    """Delete these jobs if they are still past retention, and some spare vectors, signs and workers that are."""
+    rows = tx.db.execute(STILL_OLD, (ids(jobs), before)).fetchall()
     if rows:
         tx.db.execute(REMOVE_JOBS, (ids([id_ for id_, _, _ in rows]),))
     for (collection, status), count in Counter((collection, status) for _, collection, status in rows).items():

@@ -157,7 +157,7 @@ def _grant(
     token = db.execute(LEASE, (worker, space, now, now, until, listed)).lastrowid or 0
     counted = sums([row[2] for row in taken], [row[0] % LANE for row in taken])
     leases = _leases(taken, names(db, [collection for collection, _, _ in counted]), (token, when(until)), space)
-    grants.remember(Grant(token, worker, space, now, leases, listed, counted))
+    grants.remember(Grant(token, worker, space, now, [lease.job_id for lease in leases], listed, counted))
     return leases
 
 

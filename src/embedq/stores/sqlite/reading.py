@@ -118,7 +118,7 @@ def number(cursor: str | None) -> int:
     """Read a cursor that is a number."""
     if cursor is None:
         return 0
-    if not cursor.isdecimal():
+    if not cursor.isdecimal() or int(cursor) >= 1 << 63:
         raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
     return int(cursor)
 

@@ -101,9 +101,21 @@ def _has(name: str, value: object) -> tuple[str, list[Any]]:
         raise Invalid(f"filter: {name!r} must be a value or a list of values")
     path = f'$."{name}"'
     types = _types(value)
-    bound = {"?1": path, "?2": types[0], "?3": types[1], "?4": int(value) if isinstance(value, bool) else value}
+    bound = {"?1": path, "?2": types[0], "?3": types[1], "?4": _bound(name, value)}
     order = re.findall(r"\?[1-4]", HAS)
     return re.sub(r"\?[1-4]", "?", HAS), [bound[place] for place in order]
+
+
+def _bound(name: str, value: object) -> object:
+    """Make a value that SQLite can compare: true is 1 there, and a number of over 64 bits a fraction."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise Invalid(f"filter: {name!r} is a number beyond all bounds") from error
+    return value
 
 
 def _types(value: object) -> tuple[str, str]:

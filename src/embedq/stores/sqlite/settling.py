@@ -63,7 +63,7 @@ def settle(tx: Transaction, outcomes: Sequence[Outcome], grants: Grants, now: in
 def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], grants: Grants, now: int) -> set[JobId]:
     """Settle a whole batch at once if everything in it is done and as it was; else job by job."""
     grant = grants.recall(token)
-    if grant is not None and [outcome.lease for outcome in batch] == grant.leases and (done := _all_done(batch)):
+    if grant is not None and [outcome.lease.job_id for outcome in batch] == grant.jobs and (done := _all_done(batch)):
         tx.db.execute("SAVEPOINT batch")
         try:
             _complete(tx, grant, done, now)

@@ -45,6 +45,15 @@ class Transaction:
         self.buried: list[tuple[int, str]] = []  # jobs that became dead letters here, not by a worker's word, and why
         self.wakes = False  # something became ready
 
+    def mark(self) -> tuple[int, int, int]:
+        """Say how much is noted for the end."""
+        return len(self.fresh), len(self.stored), len(self.buried)
+
+    def forget_since(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was noted by work that is undone."""
+        fresh, stored, buried = mark
+        del self.fresh[fresh:], self.stored[stored:], self.buried[buried:]
+
     def remember_words(self, record: int, indexed: str | None) -> None:
         """Note that a record's text changes. The first note holds: the index is written once, at the end."""
         if not any(first <= record <= last for first, last in self.fresh):

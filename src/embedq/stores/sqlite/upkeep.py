@@ -7,7 +7,7 @@ from typing import Any
 from embedq.model import Counts, Job, JobFilter, JobId, Missing, Page, RecordId, Rescued, WorkerId
 from embedq.stores.sqlite import collections, deleting, keeping, listing, rescuing
 from embedq.stores.sqlite.file import File
-from embedq.stores.sqlite.moments import clock, stamp
+from embedq.stores.sqlite.moments import clock, span, stamp
 from embedq.stores.sqlite.transaction import Transaction
 
 STEP = 1000
@@ -46,7 +46,9 @@ class SqliteUpkeep:
 
     async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
-        return await self._file.write(lambda tx: keeping.purge(tx, older_than, limit, stamp(now, tx.now)), bulk=True)
+        before = stamp(now, clock()) - span(older_than)
+        jobs = await self._file.read(lambda db: keeping.old_jobs(db, before, limit))
+        return await self._file.write(lambda tx: keeping.purge(tx, jobs, before, limit), bulk=True)
 
     async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""

@@ -13,10 +13,11 @@ PERIOD = 0.05  # seconds: a quarter of a percent of a core, and a wake-up well u
 class Watcher:
     """Watches the file's version and tells the others when it moves."""
 
-    def __init__(self, path: Path, changed: Callable[[], None]) -> None:
-        """Start watching; `changed` is called on the watcher's thread."""
+    def __init__(self, path: Path, changed: Callable[[], None], trouble: Callable[[Exception], None]) -> None:
+        """Start watching; `changed` and `trouble` are called on the watcher's thread."""
         self._db = connect(path, read_only=True)
         self._changed = changed
+        self._trouble = trouble
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="embedq-watcher", daemon=True)
         self._thread.start()
@@ -28,12 +29,15 @@ class Watcher:
         self._db.close()
 
     def _watch(self) -> None:
-        seen = self._version()
+        seen = -1
         while not self._stop.wait(PERIOD):
-            version = self._version()
-            if version != seen:
-                seen = version
-                self._changed()
+            try:
+                version = self._version()
+                if version != seen:
+                    seen = version
+                    self._changed()
+            except Exception as error:  # noqa: BLE001 a service loop: the next look may go better
+                self._trouble(error)
 
     def _version(self) -> int:
         (version,) = self._db.execute("PRAGMA data_version").fetchone()

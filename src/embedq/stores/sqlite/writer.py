@@ -79,6 +79,17 @@ class Writer:
         self._checkpointer.truncate()
         self._db.close()
         self._gate.close()
+        self._turn_away()
+
+    def _turn_away(self) -> None:
+        """Answer those who came while the door was closing."""
+        late = []
+        while not self._calls.empty():
+            call = self._calls.get()
+            if call is not None:
+                call.error = StoreError("the store is closed")
+                late.append(call)
+        _deliver(late)
 
     def _next_group(self) -> list[_Call]:
         """Wait for calls and choose who shares the next commit: what is small does not wait for what is bulky."""
@@ -109,15 +120,29 @@ class Writer:
                 self._checkpointer.truncate()
 
     def _serve_group(self, group: Sequence[_Call]) -> None:
+        """Serve a group. Whatever goes wrong, every caller gets an answer and the thread lives on."""
         self._gate.enter(bulk=all(call.bulk for call in group))
         try:
-            self._commit(group)
+            committed = self._try(group)
             _deliver(group)
+            if committed is not None:
+                self._committed(committed)
             self._checkpointer.after_commit()
+        except Exception:  # noqa: BLE001 a service loop: the answers are out, and nobody is left to be told
+            return
         finally:
             self._gate.leave()
 
-    def _commit(self, group: Sequence[_Call]) -> None:
+    def _try(self, group: Sequence[_Call]) -> Transaction | None:
+        try:
+            return self._commit(group)
+        except Exception as error:  # noqa: BLE001 a service loop
+            self._undo()
+            for call in group:
+                call.error = call.error or StoreError(f"{self._path}: {type(error).__name__}: {error}")
+            return None
+
+    def _commit(self, group: Sequence[_Call]) -> Transaction | None:
         """Do the group's work in one transaction. A failing call undoes its own part, a failing commit all of it."""
         try:
             if file_identity(self._path) != self._identity:
@@ -126,16 +151,17 @@ class Writer:
             transaction = Transaction(self._db, clock())
             for call in group:
                 _perform(transaction, call, self._path, alone=len(group) == 1)
-            if self._db.in_transaction:
-                transaction.flush_words()
-                self._db.execute("COMMIT")
+            if not self._db.in_transaction:
+                return None  # the only caller's work was undone
+            transaction.flush_words()
+            self._db.execute("COMMIT")
         except (sqlite3.Error, StoreError) as error:
             self._undo()
             known = translated(error, self._path) if isinstance(error, sqlite3.Error) else error
             for call in group:
                 call.error = call.error or known
-        else:
-            self._committed(transaction)
+            return None
+        return transaction
 
     def _undo(self) -> None:
         if self._db.in_transaction:
@@ -144,7 +170,7 @@ class Writer:
 
 def _perform(transaction: Transaction, call: _Call, path: Path, *, alone: bool) -> None:
     """Do one caller's work; what it raises is its own, unless the database itself gave up."""
-    fresh = len(transaction.fresh)
+    mark = transaction.mark()
     try:
         if alone:
             call.answer = call.work(transaction)
@@ -154,7 +180,7 @@ def _perform(transaction: Transaction, call: _Call, path: Path, *, alone: bool) 
     except Exception as error:
         if isinstance(error, sqlite3.Error) and (is_grave(error) or not transaction.db.in_transaction):
             raise
-        del transaction.fresh[fresh:]
+        transaction.forget_since(mark)
         call.error = translated(error, path) if isinstance(error, sqlite3.Error) else error
         if alone:
             transaction.db.execute("ROLLBACK")

@@ -273,11 +273,16 @@ class Pair:
         await self._paid_is_known(outcomes, how)
 
     async def _paid_is_known(self, outcomes: Sequence[Outcome], how: int) -> None:
-        """A valid vector that was paid for enters the cache, whatever the token says."""
-        paid = [outcome.lease for outcome in outcomes if isinstance(outcome, Done) and outcome.vector is not None]
+        """A valid vector that was paid for enters the cache, whatever the token says, unless its text was erased."""
+        done = [outcome.lease for outcome in outcomes if isinstance(outcome, Done) and outcome.vector is not None]
+        paid = [lease for lease in done if not self._is_erased(lease)]
         for space in {lease.space for lease in paid}:
             hashes = {lease.hash for lease in paid if lease.space == space}
             assert hashes == set(await self._store(how).known(space, list(hashes)))
+
+    def _is_erased(self, lease: Lease) -> bool:
+        row = self.model.find(lease.job_id)
+        return row is not None and row.record.text is None
 
     def _leased(self, ask: Ask, leased: Leased) -> None:
         """Check that the store chose by the rules, and let the model follow its choice."""
