@@ -2,7 +2,7 @@
 
 import sqlite3
 
-FEW, MANY = 300, 1000  # frames: the log is worth a checkpoint between these
+FEW, MANY = 100, 300  # frames: the log is worth a checkpoint between these
 LONGEST_PAUSE = 64  # commits
 
 
@@ -33,7 +33,7 @@ class Checkpointer:
         self._checkpoint("TRUNCATE")
 
     def _adapt(self, frames: int) -> None:
-        """Aim at a log of a few hundred frames."""
+        """Aim at a log of some hundred frames: a checkpoint of those takes about as long as a batch."""
         if frames > MANY:
             self._pause = max(1, self._pause // 2)
         elif frames < FEW:

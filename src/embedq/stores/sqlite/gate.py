@@ -7,14 +7,16 @@ rests on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, an
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 PATIENCE = 0.5  # seconds: how long a stopped holder can delay a writer
+COURTESY = 0.02  # seconds: how long bulky work lets others go first
 FIRST_PAUSE, LONGEST_PAUSE = 0.0001, 0.0005
 
 
 class Gate:
-    """Writers queue at `.next` and enter at `.lock`; workers queue at `.bulk` first: one at most is ahead of a put."""
+    """Writers queue at `.next` and enter at `.lock`; workers queue at `.bulk` first: one at most competes."""
 
     def __init__(self, path: Path) -> None:
         """Open the gate's files beside the database."""
@@ -26,10 +28,20 @@ class Gate:
         """Wait for our turn, within the deadline."""
         deadline = time.monotonic() + PATIENCE
         if bulk:
-            _take(self._bulk, deadline)
-        _take(self._next, deadline)
-        _take(self._lock, deadline)
+            _wait(lambda: _taken(self._bulk), deadline)
+            if _wait(self._slip_in, time.monotonic() + COURTESY):
+                return
+        _wait(lambda: _taken(self._next), deadline)
+        _wait(lambda: _taken(self._lock), deadline)
         fcntl.flock(self._next, fcntl.LOCK_UN)
+
+    def _slip_in(self) -> bool:
+        """Enter if nobody is inside and nobody is next in line."""
+        if not _taken(self._next):
+            return False
+        entered = _taken(self._lock)
+        fcntl.flock(self._next, fcntl.LOCK_UN)
+        return entered
 
     def leave(self) -> None:
         """Let the next one in."""
@@ -42,15 +54,20 @@ class Gate:
             os.close(descriptor)
 
 
-def _take(descriptor: int, deadline: float) -> None:
+def _wait(attempt: Callable[[], bool], deadline: float) -> bool:
+    """Try until it succeeds or the deadline has passed."""
     pause = FIRST_PAUSE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > deadline:
-                return
-            time.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_PAUSE)
-        else:
-            return
+    while not attempt():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+    return True
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

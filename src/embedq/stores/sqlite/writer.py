@@ -92,16 +92,18 @@ class Writer:
         _deliver(late)
 
     def _next_group(self) -> list[_Call]:
-        """Wait for calls and choose who shares the next commit: what is small does not wait for what is bulky."""
+        """Wait for calls and choose who shares the next commit.
+
+        Single writes share one. Bulky work has a commit to itself, so that nobody ever waits for two of its kind. The
+        two sorts take turns.
+        """
         self._gather()
         prompt = [call for call in self._waiting if not call.bulk]
-        if prompt and len(prompt) < len(self._waiting) and not self._bulk_is_next:
-            chosen, self._bulk_is_next = prompt, True  # one commit of their own, then it is the others' turn
-        else:
-            chosen, self._bulk_is_next = self._waiting, False
-        group = chosen[:MOST_PER_COMMIT]
-        taken = set(map(id, group))
-        self._waiting = [call for call in self._waiting if id(call) not in taken]
+        bulk = [call for call in self._waiting if call.bulk]
+        self._bulk_is_next = bool(bulk) and (self._bulk_is_next or not prompt)
+        group = bulk[:1] if self._bulk_is_next else prompt[:MOST_PER_COMMIT]
+        self._waiting = [*prompt, *bulk[1:]] if self._bulk_is_next else [*prompt[MOST_PER_COMMIT:], *bulk]
+        self._bulk_is_next = not self._bulk_is_next
         return group
 
     def _gather(self) -> None:
