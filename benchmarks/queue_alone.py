@@ -7,6 +7,7 @@ that nothing but the queue is written. Texts and hashes are still read and hande
 The bare loop has one table and one index, and pays two commits per batch: one to lease, one to finish.
 """
 
+import asyncio
 import json
 import sqlite3
 from datetime import timedelta
@@ -22,6 +23,7 @@ from place import folder, raw
 from texts import text
 
 BATCH = 100
+WORKERS = 2  # the default of EMBEDQ_WORKERS
 DIMENSIONS = 4  # the vectors are only there: small, since the queue is what is measured
 
 TABLE = """
@@ -47,17 +49,24 @@ async def measure(scale: Scale) -> list[Figure]:
 
             async def ours() -> float:
                 await _arm(store, jobs)
-                return await _drain(store, collection, jobs)
+                return await _drain(store, collection, jobs, workers=WORKERS)
+
+            async def alone() -> float:
+                await _arm(store, jobs)
+                return await _drain(store, collection, jobs, workers=1)
 
             async def raws() -> float:
                 return _drain_bare(bare, jobs)
 
-            references, values = await taking_turns(rounds, raws, ours)
+            references, values, singles = await taking_turns(rounds, raws, ours, alone)
         finally:
             await store.close()
             bare.close()
     what = "bare sqlite3 loop: lease 100, commit, finish 100, commit"
-    return [beside("queue alone: lease and complete", values, references, "jobs/s", what=what, at_least=0.9)]
+    return [
+        beside("queue alone: lease and complete, two workers", values, references, "jobs/s", what=what, at_least=0.9),
+        beside("queue alone: one worker, its hand-overs uncovered", singles, references, "jobs/s", what=what),
+    ]
 
 
 async def _prepare(store: SqliteStore, jobs: int) -> Collection:
@@ -80,17 +89,23 @@ async def _arm(store: SqliteStore, jobs: int) -> None:
         await store.enqueue("bench", [RecordId(str(number)) for number in range(first, first + 1000)], force=True)
 
 
-async def _drain(store: SqliteStore, collection: Collection, jobs: int) -> float:
-    ask, done = _ask(collection), 0
+async def _drain(store: SqliteStore, collection: Collection, jobs: int, *, workers: int) -> float:
     started = perf_counter()
+    done = sum(await asyncio.gather(*(_work(store, _ask(collection)) for _ in range(workers))))
+    spent = perf_counter() - started
+    assert done == jobs, f"{done} of {jobs} jobs were completed"
+    return jobs / spent
+
+
+async def _work(store: SqliteStore, ask: Ask) -> int:
+    """Lease and complete until nothing is left; answer with how many jobs it were."""
+    done = 0
     leases = (await store.lease(ask)).leases
     while leases:
         settled = await store.settle([Done(lease) for lease in leases], then=ask)
         done += len(settled.jobs)
         leases = settled.next.leases
-    spent = perf_counter() - started
-    assert done == jobs, f"{done} of {jobs} jobs were completed"
-    return jobs / spent
+    return done
 
 
 def _ask(collection: Collection) -> Ask:

@@ -70,7 +70,7 @@ def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], grants:
         except _DoesNotFit:
             tx.db.execute("ROLLBACK TO batch")
         else:
-            return {outcome.lease.job_id for outcome in batch}
+            return set(grant.jobs)
         finally:
             tx.db.execute("RELEASE batch")
     return _settle_each(tx, token, batch, now)
@@ -78,9 +78,12 @@ def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], grants:
 
 def _all_done(batch: Sequence[Outcome]) -> list[Done]:
     """Name the batch's outcomes if each is Done with a vector, or needs none; else nothing."""
-    done = [outcome for outcome in batch if isinstance(outcome, Done)]
-    fit = len(done) == len(batch) and all(outcome.vector is not None or outcome.lease.current for outcome in done)
-    return done if fit else []
+    done = [
+        outcome
+        for outcome in batch
+        if isinstance(outcome, Done) and (outcome.vector is not None or outcome.lease.current)
+    ]
+    return done if len(done) == len(batch) else []
 
 
 def _complete(tx: Transaction, grant: Grant, batch: Sequence[Done], now: int) -> None:
