@@ -60,8 +60,7 @@ class EmbedderShelf:
 
     def canonical(self, name: EmbedderName) -> EmbedderName:
         """Write a name the one way it is stored; refuse one that nothing here can build."""
-        if name.provider not in embedders.PROVIDERS:
-            raise SettingsError(f"{name}: there is no such embedder here; known are {', '.join(embedders.PROVIDERS)}")
+        embedders.check(name)
         return embedders.canonical(name)
 
     def build(self, name: EmbedderName) -> Embedder:

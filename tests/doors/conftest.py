@@ -1,5 +1,9 @@
-"""The API over a real SQLite file; tests play the worker themselves."""
+"""The API over a real SQLite file, where tests play the worker themselves, and the command line in real processes."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -21,6 +25,7 @@ from embedq.settings import load
 from embedq.telemetry import Event, Facts
 
 PREFIX = "urn:embedq:problem:"
+VARIABLES = ("EMBEDQ_", "EMBED_", "EMBEDDING_", "CHL_", "OPENAI_")
 DIMENSIONS = 16
 FAULT = Fault(ErrorCategory.PERMANENT, "400", "no")
 
@@ -116,3 +121,49 @@ def problem(answer: Response, status: int, slug: str | None = None) -> dict[str,
     assert document["detail"]
     assert slug is None or document["type"] == PREFIX + slug
     return document
+
+
+class Shell:
+    """Runs `embedq` in a folder of its own, with a clean environment and the fake embedder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Work in this folder."""
+        self.folder = folder
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
+        self.environment |= {"EMBEDQ_EMBEDDER": "fake", "COLUMNS": "120", "NO_COLOR": "1"}
+
+    def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a command."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "embedq", *words],
+            cwd=self.folder,
+            env=self.environment | variables,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, *words: str, code: int = 0, given: str | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, which must be this exit code."""
+        process = self.start(*words, **variables)
+        out, err = process.communicate(given, timeout=60)
+        assert process.returncode == code, err
+        assert "Traceback" not in err
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    def facts(self, *words: str, code: int = 0, **variables: str) -> Any:  # noqa: ANN401 whatever JSON holds
+        """Run a command and read its facts."""
+        return json.loads(self.run(*words, "--json", code=code, **variables).stdout)
+
+    def write(self, name: str, *records: dict[str, Any]) -> str:
+        """Write a file of JSON lines."""
+        (self.folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+        return name
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)

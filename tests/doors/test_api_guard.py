@@ -13,6 +13,7 @@ READS = [
     ("GET", "/metrics"),
     ("GET", "/openapi.json"),
     ("GET", "/docs"),
+    ("GET", "/docs/swagger-ui.css"),
 ]
 WRITES = [
     ("PUT", "/collections/notes"),

@@ -1,9 +1,12 @@
 """The OpenAPI page is true."""
 
 import json
+import re
 from typing import Any
 
+import pytest
 from httpx import AsyncClient
+from tests.doors.conftest import problem
 
 CONTRACT = {
     "/collections": {"get"},
@@ -56,11 +59,35 @@ async def test_every_reference_leads_somewhere(http: AsyncClient) -> None:
 
 
 async def test_the_page_is_served(http: AsyncClient) -> None:
-    """/docs shows it to people."""
+    """/docs shows it to people, and all that it loads comes from here: it works without a network."""
     page = await http.get("/docs")
 
     assert page.status_code == 200
     assert "text/html" in page.headers["Content-Type"]
+    parts = [part for part in re.findall(r'(?:src|href)="([^"]+)"', page.text) if part != "data:,"]
+    assert parts == ["docs/swagger-ui.css", "docs/swagger-ui-bundle.js", "docs/docs.js"]
+    for part in parts:
+        answer = await http.get(f"/{part}")
+        assert (answer.status_code, len(answer.content) > 100) == (200, True)
+    assert 'url: "openapi.json"' in (await http.get("/docs/docs.js")).text
+    assert "default-src 'self';" in page.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("path", ["/redoc", "/docs/README.md", "/docs/..%2Fapplication.py", "/docs/oauth2-redirect"])
+async def test_the_page_serves_nothing_else(http: AsyncClient, path: str) -> None:
+    """Only what the page is made of can be had."""
+    problem(await http.get(path), 404, "not-found")
+
+
+async def test_what_can_go_wrong_is_said(http: AsyncClient) -> None:
+    """Each route that writes may meet a full disk; each that takes a body may be sent a bad one."""
+    paths = (await http.get("/openapi.json")).json()["paths"]
+    routes = {(method, path): route for path, methods in paths.items() for method, route in methods.items()}
+    writes = [at for at in routes if at[0] != "get" and at != ("post", "/admin/queue/drain")]
+    bodies = [at for at, route in routes.items() if "requestBody" in route]
+
+    assert [at for at in writes if "507" not in routes[at]["responses"]] == []
+    assert [at for at in bodies if not {"400", "413", "415"} <= routes[at]["responses"].keys()] == []
 
 
 async def test_the_examples_of_the_page_work(http: AsyncClient) -> None:

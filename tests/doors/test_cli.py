@@ -1,61 +1,9 @@
 """The command line in real processes: what it prints, and how it ends."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-VARIABLES = ("EMBEDQ_", "EMBED_", "EMBEDDING_", "CHL_", "OPENAI_")
-
-
-class Shell:
-    """Runs `embedq` in a folder of its own, with a clean environment and the fake embedder."""
-
-    def __init__(self, folder: Path) -> None:
-        """Work in this folder."""
-        self.folder = folder
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
-        self.environment |= {"EMBEDQ_EMBEDDER": "fake", "COLUMNS": "120", "NO_COLOR": "1"}
-
-    def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
-        """Start a command."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "embedq", *words],
-            cwd=self.folder,
-            env=self.environment | variables,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(
-        self, *words: str, code: int = 0, given: str | None = None, **variables: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, which must be this exit code."""
-        process = self.start(*words, **variables)
-        out, err = process.communicate(given, timeout=60)
-        assert process.returncode == code, err
-        assert "Traceback" not in err
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-    def facts(self, *words: str, code: int = 0, **variables: str) -> Any:  # noqa: ANN401 whatever JSON holds
-        """Run a command and read its facts."""
-        return json.loads(self.run(*words, "--json", code=code, **variables).stdout)
-
-    def write(self, name: str, *records: dict[str, Any]) -> str:
-        """Write a file of JSON lines."""
-        (self.folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
-        return name
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+from tests.doors.conftest import Shell
 
 
 def notes(number: int, start: int = 0) -> list[dict[str, Any]]:
@@ -78,7 +26,7 @@ def test_the_version_and_the_help(shell: Shell) -> None:
 @pytest.mark.parametrize(
     "words",
     [("nonsense",), ("put",), ("jobs", "--status", "silly"), ("dead", "replay"), ("search", "c", "q", "-k", "0"),
-     ("put", "c", "f", "--format", "xml"), ("drain", "--timeout", "x")],
+     ("put", "c", "f", "--format", "xml"), ("drain", "--timeout", "x"), ("dead", "list", "--reason", "cancelled")],
 )  # fmt: skip
 def test_wrong_usage_is_two(shell: Shell, words: tuple[str, ...]) -> None:
     """What cannot be understood ends with 2 and says so on stderr."""
@@ -116,7 +64,7 @@ def test_put_says_what_it_wrote(shell: Shell) -> None:
     assert shell.facts("put", "notes", file)["queued"] == 1200
     assert "1,200 records into notes" in shell.run("put", "notes", file).stdout
     assert shell.facts("status")["queue"]["pending"]["total"] == 1200
-    assert [one["declaration"]["name"] for one in shell.facts("collections")["collections"]] == ["notes"]
+    assert [one["name"] for one in shell.facts("collections")["collections"]] == ["notes"]
 
 
 def test_put_reads_csv_from_stdin(shell: Shell) -> None:
@@ -138,7 +86,7 @@ def test_a_bad_line_is_named_and_its_batch_not_stored(shell: Shell) -> None:
     result = shell.run("put", "notes", file, code=1)
 
     assert "line 1101: nothing to embed" in result.stderr
-    assert "1,000 records before this batch are stored" in result.stderr
+    assert "Stored before this batch: 1,000 records." in result.stderr
     assert shell.facts("status")["queue"]["pending"]["total"] == 1000
 
 
@@ -197,10 +145,10 @@ def test_jobs_and_dead_letters_are_listed(shell: Shell) -> None:
     assert len({job["id"] for job in first["jobs"] + rest["jobs"]}) == 3
     assert "n1" in shell.run("jobs", "--status", "pending").stdout
     assert shell.facts("dead", "list") == {"jobs": [], "next_cursor": None}
-    assert shell.facts("dead", "stats") == {"groups": [], "total": 0}
+    assert shell.facts("dead", "stats") == {"total": 0, "causes": []}
     assert shell.facts("dead", "replay", "--all")["replayed"]["total"] == 0
     assert shell.facts("retry-failed")["retried"]["total"] == 0
-    assert shell.facts("requeue-stale")["total"] == 0
+    assert shell.facts("requeue-stale") == {"requeued": {"total": 0, "by_collection": {}}, "jobs": []}
     assert shell.facts("repair")["armed"] == 0
 
 

@@ -49,11 +49,13 @@ async def test_the_first_put_declares_the_collection(eq: embedq.EmbedQ) -> None:
 
 
 async def test_strict_refuses_an_undeclared_collection(tmp_path: Path) -> None:
-    """With strict settings a typing slip in a name makes no collection."""
+    """With strict settings a typing slip in a name makes no collection, and nobody is told to put into it."""
     url = f"sqlite:///{tmp_path}/notes.db"
     async with embedq.open(url, embedder="fake", strict=True, retention_days=14) as eq:
-        with pytest.raises(NotFound):
-            await eq.put("nots", [{"id": "a", "text": "x"}])
+        for act in (eq.put("nots", [{"id": "a", "text": "x"}]), eq.search("nots", "x")):
+            with pytest.raises(NotFound, match="declare it first") as caught:
+                await act
+            assert "put a first record" not in str(caught.value)
         await eq.declare("notes")
         assert await eq.put("notes", [{"id": "a", "text": "x"}])
 

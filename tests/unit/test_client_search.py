@@ -112,6 +112,19 @@ async def test_an_embedder_in_trouble_costs_no_answer(store: SqliteStore, faults
     await client.close()
 
 
+async def test_a_refused_search_reads_as_one_sentence(store: SqliteStore) -> None:
+    """What an embedder says ends with a full stop of its own; none is left in mid-sentence."""
+    client = client_of(store, FakeEmbedder(NAME, faults=Faults.parse("refused=9")))
+    await client.put("notes", [{"id": "loom", "text": TEXTS["loom"]}])
+
+    with pytest.raises(SearchUnavailable) as caught:
+        await client.search("notes", "loom", mode="semantic")
+
+    assert str(caught.value).endswith("; mode auto or keyword answers by words")
+    assert ".;" not in str(caught.value)
+    await client.close()
+
+
 async def test_a_query_is_embedded_once(store: SqliteStore) -> None:
     """The same words in the same space cost one call, even at the same time."""
     embedder = FakeEmbedder(NAME, faults=Faults.parse("latency=0.01"))

@@ -10,7 +10,7 @@ import pytest
 from embedq.app import App, start
 from embedq.errors import Conflict, Invalid, NotFound
 from embedq.model import Ask, ErrorCategory, Failed, Fault, HealthReport, JobFilter, JobStatus, Lease, Reason, WorkerId
-from embedq.operator import Verdict
+from embedq.operator import DeadReason, Verdict
 from embedq.settings import load
 
 
@@ -59,6 +59,21 @@ async def test_work_that_waits_for_nobody_is_said(app: App) -> None:
     await app.operator.pause()
 
     assert (await app.operator.status()).health == "HEALTHY"
+
+
+async def test_one_of_a_thing_is_said_as_one(app: App) -> None:
+    """Notes count as people do: one dead letter, two dead letters."""
+    await kill(app, 1)
+    assert "1 dead letter: see `embedq dead stats`" in (await app.operator.status()).notes
+
+    await kill(app, 1)
+
+    assert "2 dead letters: see `embedq dead stats`" in (await app.operator.status()).notes
+
+
+def test_reasons_of_dead_letters_are_reasons() -> None:
+    """Each is one of the model's; those of cancelled jobs are not among them."""
+    assert {Reason(reason) for reason in DeadReason} == set(Reason) - {Reason.RECORD_DELETED, Reason.CANCELLED}
 
 
 async def test_recovery_that_is_off_is_said(tmp_path: Path) -> None:

@@ -4,21 +4,15 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from embedq.model import EmbeddingStatus, ErrorCategory, JobStatus, Priority, Reason, SearchMode
+from embedq.model import EmbeddingStatus, ErrorCategory, JobStatus, Reason, SearchMode
 
 PriorityName = Literal["urgent", "high", "normal", "low"]
 
 
 def _listed(value: object) -> object:
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def named(priority: Priority) -> PriorityName:
-    """Write a priority as people write it."""
-    names: tuple[PriorityName, ...] = ("low", "normal", "high", "urgent")
-    return names[priority]
 
 
 class Receipt(BaseModel):
@@ -119,8 +113,6 @@ class Dropped(BaseModel):
 class Hit(BaseModel):
     """A record that was found."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     id: str
     score: float = Field(description="Semantic: the cosine.")
     text: str
@@ -148,8 +140,6 @@ class Found(BaseModel):
 class JobError(BaseModel):
     """The last error of a job."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     category: ErrorCategory
     code: str
     message: str
@@ -159,14 +149,12 @@ class JobError(BaseModel):
 class Job(BaseModel):
     """A job as people see it."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     id: str
     collection: str
     record_id: str
     space: str
     status: JobStatus
-    priority: Priority
+    priority: PriorityName
     attempts: int
     max_attempts: int
     crashes: int
@@ -179,17 +167,11 @@ class Job(BaseModel):
     reason: Reason | None
     error: JobError | None
 
-    @field_serializer("priority")
-    def _priority(self, value: Priority) -> PriorityName:
-        return named(value)
-
 
 class JobPage(BaseModel):
     """Some jobs, and where the list goes on."""
 
-    model_config = ConfigDict(from_attributes=True)
-
-    jobs: list[Job] = Field(validation_alias="items")
+    jobs: list[Job]
     next_cursor: str | None
 
 
@@ -203,9 +185,7 @@ class DeadLetter(Job):
 class DeadPage(BaseModel):
     """Some dead letters, and where the list goes on."""
 
-    model_config = ConfigDict(from_attributes=True)
-
-    jobs: list[DeadLetter] = Field(validation_alias="items")
+    jobs: list[DeadLetter]
     next_cursor: str | None
 
 
@@ -214,5 +194,5 @@ class DeadStats(BaseModel):
 
     total: int
     causes: list[dict[str, Any]] = Field(
-        description="collection, reason, category, code, count, and the newest moment."
+        description="collection, reason, category, code, count, the newest moment, and a message as example."
     )

@@ -45,6 +45,8 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         generate_unique_id_function=lambda route: route.name,
+        docs_url=None,  # our own page loads nothing from elsewhere
+        redoc_url=None,
         redirect_slashes=False,  # a path with an empty id is a mistake, not the list
         middleware=[
             Middleware(RawPaths),  # first: what follows judges the path as it will be routed

@@ -6,12 +6,12 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from pydantic_core import PydanticCustomError
 
 from embedq.errors import Invalid
-from embedq.model import Health, Reason
+from embedq.model import Health
+from embedq.operator import DeadReason
 from embedq.policy.texts import MAX_BATCH, MAX_ID_BYTES, check_id
 
 MAX_LIST = 1000  # items of a list that a request may bring
 MAX_COUNT = 2**53  # the largest number that every JSON reader keeps exact
-MAX_NUMBER = 2**63
 
 
 def _checked(value: str) -> str:
@@ -21,15 +21,6 @@ def _checked(value: str) -> str:
     except Invalid as problem:
         raise PydanticCustomError("id", "{problem}", {"problem": str(problem)}) from problem
     return value
-
-
-def _in_bounds(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Refuse numbers that no database can compare."""
-    for name, value in wanted.items():
-        for number in value if isinstance(value, list) else [value]:
-            if isinstance(number, int | float) and not -MAX_NUMBER <= number < MAX_NUMBER:
-                raise PydanticCustomError("filter", "{name}: numbers must fit into 64 bits", {"name": name})
-    return wanted
 
 
 def _no_bool(value: object) -> object:
@@ -116,7 +107,7 @@ class Search(Body):
     mode: Literal["auto", "semantic", "keyword", "hybrid"] = Field(
         default="auto", description="auto: hybrid, or keyword where no query vector can be had within 2 s."
     )
-    filter: Annotated[dict[str, Any], AfterValidator(_in_bounds)] = Field(
+    filter: dict[str, Any] = Field(
         default={}, description="Attribute: a value, or a list of values.", examples=[{"author": ["Ada", "Grace"]}]
     )
     tenant: Id | None = None
@@ -163,4 +154,4 @@ class Replay(Body):
     """Which dead letters are meant: all of them, if nothing is said."""
 
     collection: str | None = None
-    reason: Annotated[Reason | None, Field(strict=False)] = None
+    reason: Annotated[DeadReason | None, Field(strict=False)] = None

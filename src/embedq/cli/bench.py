@@ -11,10 +11,12 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from embedq.app import App, start
 from embedq.cli.options import Embedder, Json
-from embedq.cli.output import NOTHING, console, print_json, table
+from embedq.cli.output import console, nothing, print_json
+from embedq.cli.tables import Cell, Column, table
 from embedq.model import EmbedderName
 from embedq.policy.naming import parse_embedder
 from embedq.settings import Settings, load
@@ -23,6 +25,13 @@ WORDS = ("loom", "thread", "shuttle", "pattern", "engine", "number", "table", "m
 SINGLES = 50  # writes that are timed one by one
 PATIENCE = 3600.0  # seconds: a slow embedder is still measured
 BATCH = 100
+FIGURES = (
+    Column(name="figure"),
+    Column(name="value", right=True),
+    Column(name=""),
+    Column(name="ratio", right=True, worth=2),
+    Column(name="beside", worth=1),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +65,13 @@ def bench(
     """Measure writing, embedding and searching on a database of its own, beside a bare loop that does the same."""
     with tempfile.TemporaryDirectory(prefix="embedq-bench-") as folder:
         settings = load(url=f"sqlite:///{Path(folder).resolve()}/bench.db", embedder=embedder)
-        with console(errors=True).status(f"{records:,} records through {settings.embedder} …"):
+        with console(errors=True).status(Text(f"{records:,} records through {settings.embedder} …")):
             figures = asyncio.run(_measure(settings, Path(folder), records))
     if as_json:
         print_json([figure.facts() for figure in figures])
     else:
-        console().print(table(("figure", ">value", "", ">ratio", "beside"), [_row(figure) for figure in figures]))
+        screen = console()
+        screen.print(table(FIGURES, [_row(figure) for figure in figures], width=screen.width))
 
 
 async def _measure(settings: Settings, folder: Path, records: int) -> list[Figure]:
@@ -158,7 +168,7 @@ def _spread(name: str, seconds: Sequence[float]) -> list[Figure]:
     ]
 
 
-def _row(figure: Figure) -> tuple[str, ...]:
-    ratio = NOTHING if figure.ratio is None else f"{figure.ratio:.2f}"
+def _row(figure: Figure) -> tuple[Cell, ...]:
+    ratio = nothing() if figure.ratio is None else f"{figure.ratio:.2f}"
     value = f"{figure.value:,.0f}" if figure.unit == "records/s" else f"{figure.value:,.2f}"
     return (figure.name, value, figure.unit, ratio, figure.reference or "")

@@ -4,17 +4,20 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from embedq.app import App
 from embedq.cli import importing
 from embedq.cli.files import layout_of
 from embedq.cli.importing import Source
 from embedq.cli.options import Collection, Json, Url, ask
-from embedq.cli.output import console, count, lane, print_json, say, share, span, table
+from embedq.cli.output import console, count, lane, literal, one_line, print_json, say, share, span, warn
+from embedq.cli.tables import Column, table
+from embedq.client import shown
 from embedq.errors import EmbedderError, SettingsError
-from embedq.model import Answer, SearchMode
+from embedq.model import Answer, Hit, SearchMode
+from embedq.operator.report import counted
 
 File = Annotated[str, typer.Argument(help="JSON lines or CSV; `-` reads stdin.", metavar="FILE")]
 IdColumn = Annotated[str | None, typer.Option("--id-column", help="The column or key that holds the id. Default: id.")]
@@ -24,7 +27,19 @@ TextColumn = Annotated[
 Format = Annotated[
     str | None, typer.Option("--format", help="jsonl, csv or tsv. Default: by the file's name, stdin is jsonl.")
 ]
-SHOWN_TEXT = 100
+HITS = (
+    Column(name="score", right=True),
+    Column(name="id", least=12),
+    Column(name="text", least=20),
+)
+COLLECTIONS = (
+    Column(name="collection", least=10),
+    Column(name="space", least=10),
+    Column(name="text from", least=10, worth=3),
+    Column(name="priority", worth=2),
+    Column(name="attempts", right=True, worth=1),
+)
+SHOWN_TEXT = 200
 
 
 def put(
@@ -43,7 +58,8 @@ def put(
     if as_json:
         print_json(tally.facts())
     else:
-        say(f"{tally.records:,} records into {collection}: {tally.queued:,} to embed, {tally.unchanged:,} unchanged")
+        what = f"{tally.queued:,} to embed, {tally.unchanged:,} unchanged"
+        say(f"{counted(tally.records, 'record')} into {collection}: {what}")
 
 
 def import_(  # noqa: PLR0913 each is an option that people write
@@ -68,7 +84,7 @@ def import_(  # noqa: PLR0913 each is an option that people write
         print_json(tally.facts())
         return
     say(
-        f"{collection} now holds the {tally.records:,} records of the file: {tally.queued:,} to embed, "
+        f"{collection} now holds what is in the file, {counted(tally.records, 'record')}: {tally.queued:,} to embed, "
         f"{tally.unchanged:,} unchanged, {tally.deleted:,} deleted"
     )
     if not tally.drained:
@@ -98,10 +114,11 @@ def search(  # noqa: PLR0913 the same
 
     answer = ask(url, find)
     if as_json:
-        print_json(answer)
+        print_json(shown.answer(answer))
         return
     if answer.hits:
-        console().print(_hits(answer))
+        screen = console()
+        screen.print(_hits(answer, screen.width))
     _footer(answer)
 
 
@@ -109,21 +126,22 @@ def collections(*, url: Url = None, as_json: Json = False) -> None:
     """List the collections."""
     found = ask(url, lambda app: app.client.collections())
     if as_json:
-        print_json({"collections": found})
+        print_json({"collections": [shown.collection(one) for one in found]})
     elif not found:
         say("no collections yet: `embedq put COLLECTION FILE` makes the first", shade="dim")
     else:
         rows = [
             (
-                escape(one.declaration.name),
-                escape(str(one.space)),
-                escape(", ".join(one.declaration.text_from or ("text",))),
+                one.declaration.name,
+                str(one.space),
+                ", ".join(one.declaration.text_from or ("text",)),
                 lane(one.declaration.priority),
                 str(one.declaration.retry.max_attempts),
             )
             for one in found
         ]
-        console().print(table(("collection", "space", "text from", "priority", ">attempts"), rows))
+        screen = console()
+        screen.print(table(COLLECTIONS, rows, width=screen.width))
 
 
 async def _warm(app: App, collection: str) -> None:
@@ -140,22 +158,21 @@ def _source(collection: str, file: str, id_column: str | None, text_column: str 
     return Source(collection=collection, path=file, layout=layout)
 
 
-def _hits(answer: Answer) -> Table:
-    rows = [
-        (
-            f"{hit.score:.3f}",
-            escape(hit.id) + (" [yellow]stale[/yellow]" if hit.stale else ""),
-            escape(" ".join(hit.text.split())[:SHOWN_TEXT]),
-        )
-        for hit in answer.hits
-    ]
-    return table((">score", "id", "text"), rows)
+def _hits(answer: Answer, width: int) -> Table:
+    rows = [(f"{hit.score:.3f}", _id(hit), one_line(hit.text)[:SHOWN_TEXT]) for hit in answer.hits]
+    return table(HITS, rows, width=width)
+
+
+def _id(hit: Hit) -> Text:
+    return Text.assemble(literal(hit.id), (" stale", "yellow") if hit.stale else "")
 
 
 def _footer(answer: Answer) -> None:
     fresh = answer.freshness
-    behind = f", {count(fresh.pending)} pending since {span(fresh.oldest_pending)}" if fresh.pending else ""
-    found = f"{len(answer.hits)} found" if answer.hits else "nothing found"
-    console().print(f"[dim]{found}, {answer.mode_used.value}; embedded[/dim] {share(fresh.coverage)}{behind}")
+    found = f"{len(answer.hits):,} found" if answer.hits else "nothing found"
+    said = Text.assemble((f"{found}, {answer.mode_used.value}; embedded ", "dim"), share(fresh.coverage))
+    if fresh.pending:
+        said.append_text(Text.assemble(", ", count(fresh.pending), " pending since ", span(fresh.oldest_pending)))
+    console().print(said, soft_wrap=True)
     if answer.reason:
-        console().print(f"[yellow]![/yellow] {escape(answer.reason)}", soft_wrap=True)
+        warn(answer.reason)

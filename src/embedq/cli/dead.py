@@ -1,18 +1,38 @@
 """Commands about dead letters: jobs that failed for good, kept with their reason."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from embedq.cli.options import Cursor, InCollection, Json, Limit, Url, ask
-from embedq.cli.output import NOTHING, console, count, print_json, say, since, table
+from embedq.cli.output import console, count, message_of, more, nothing, print_json, say, since
+from embedq.cli.tables import Cell, Column, table
 from embedq.model import Job, JobFilter, JobStatus, Reason
+from embedq.operator import DeadReason, shown
+from embedq.operator.report import counted
 
 commands = typer.Typer(no_args_is_help=True, help="Look at dead letters and replay them.")
 
-WithReason = Annotated[Reason | None, typer.Option("--reason", "-r", help="Only those with this reason.")]
-SHOWN_MESSAGE = 120
+WithReason = Annotated[DeadReason | None, typer.Option("--reason", "-r", help="Only those with this reason.")]
+LETTERS = (
+    Column(name="job"),
+    Column(name="collection", least=10, worth=3),
+    Column(name="record", least=10),
+    Column(name="reason", worth=4),
+    Column(name="attempts", right=True, worth=1),
+    Column(name="last tried", worth=2),
+    Column(name="error", least=32, wraps=True, if_any=True),
+)
+CAUSES = (
+    Column(name="count", right=True),
+    Column(name="collection", least=10, worth=5),
+    Column(name="reason", worth=6),
+    Column(name="category", worth=1),
+    Column(name="code", least=8, worth=3),
+    Column(name="newest", worth=2),
+    Column(name="for example", least=40, wraps=True, if_any=True, worth=4),
+)
 
 
 @commands.command("list")
@@ -26,16 +46,16 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List dead letters with their reasons."""
-    found = ask(url, lambda app: app.operator.dead(collection=collection, reason=reason, limit=limit, cursor=cursor))
+    why = None if reason is None else Reason(reason)
+    found = ask(url, lambda app: app.operator.dead(collection=collection, reason=why, limit=limit, cursor=cursor))
     if as_json:
-        print_json({"jobs": found.items, "next_cursor": found.next_cursor})
+        print_json(shown.dead_letters(found))
     elif not found.items:
         say("no dead letters")
     else:
-        columns = ("=job", "collection", "record", "=reason", ">attempts", "=last tried", "error")
-        console().print(table(columns, [_row(job) for job in found.items]))
-        if found.next_cursor:
-            console().print(f"[dim]more: --cursor {escape(found.next_cursor)}[/dim]")
+        screen = console()
+        screen.print(table(LETTERS, [_row(job) for job in found.items], width=screen.width))
+        more(found.next_cursor)
 
 
 @commands.command()
@@ -43,18 +63,12 @@ def stats(*, url: Url = None, as_json: Json = False) -> None:
     """Group dead letters by their causes."""
     groups = ask(url, lambda app: app.operator.dead_stats())
     if as_json:
-        print_json({"groups": groups, "total": sum(int(group["count"]) for group in groups)})
+        print_json(shown.causes(groups))
     elif not groups:
         say("no dead letters")
     else:
-        rows = [
-            (
-                *(escape(str(group.get(name) or "-")) for name in ("collection", "reason", "category", "code")),
-                count(int(group["count"])),
-            )
-            for group in groups
-        ]
-        console().print(table(("collection", "reason", "category", "code", ">count"), rows))
+        screen = console()
+        screen.print(table(CAUSES, [_cause(group) for group in groups], width=screen.width))
 
 
 @commands.command()
@@ -72,21 +86,33 @@ def replay(
         raise typer.BadParameter("name a job, or say which: --all, --collection, --reason")
     if job is not None:
         revived = ask(url, lambda app: app.operator.replay(job))
-        print_json(revived) if as_json else say(f"job {revived.id} is {revived.status} again")
+        print_json(shown.job(revived)) if as_json else say(f"job {revived.id} is {revived.status} again")
         return
-    which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=reason)
+    why = None if reason is None else Reason(reason)
+    which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=why)
     found = ask(url, lambda app: app.operator.replay_all(which))
-    print_json({"replayed": found.facts()}) if as_json else say(f"{found.total:,} dead letters go again")
+    if as_json:
+        print_json({"replayed": found.facts()})
+    else:
+        say(f"armed again: {counted(found.total, 'dead letter')}" if found.total else "no dead letters")
 
 
-def _row(job: Job) -> tuple[str, ...]:
-    message = escape(job.error.message.splitlines()[0][:SHOWN_MESSAGE]) if job.error and job.error.message else NOTHING
+def _row(job: Job) -> tuple[Cell, ...]:
     return (
         job.id,
-        escape(job.collection),
-        escape(job.record_id),
-        escape(job.reason or "-"),
+        job.collection,
+        job.record_id,
+        job.reason or nothing(),
         f"{job.attempts}/{job.max_attempts}",
         since(job.last_attempt_at or job.completed_at),
-        message,
+        message_of(job.error.message if job.error else None),
+    )
+
+
+def _cause(group: Mapping[str, Any]) -> tuple[Cell, ...]:
+    return (
+        count(int(group["count"])),
+        *(str(group[name]) if group.get(name) else nothing() for name in ("collection", "reason", "category", "code")),
+        since(group.get("newest_at")),
+        message_of(group.get("example")),
     )

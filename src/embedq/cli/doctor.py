@@ -1,14 +1,16 @@
 """The command that looks at everything that commonly goes wrong."""
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from embedq.cli.options import Json, Url, ask
-from embedq.cli.output import SHADES, console, print_json, table
+from embedq.cli.output import SHADES, console, print_json
+from embedq.cli.tables import Cell, Column, table
 from embedq.errors import NotFound, StoreError
 from embedq.operator import Finding, Verdict
 
 MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.PROBLEM: "✗"}
+FINDINGS = (Column(name=""), Column(name="check"), Column(name="finding", least=20, wraps=True))
 
 
 def doctor(*, url: Url = None, as_json: Json = False) -> None:
@@ -21,11 +23,11 @@ def doctor(*, url: Url = None, as_json: Json = False) -> None:
     if as_json:
         print_json({"healthy": not ill, "findings": [finding.facts() for finding in findings]})
     else:
-        console().print(table(("", "check", "finding"), [_row(finding) for finding in findings]))
+        screen = console()
+        screen.print(table(FINDINGS, [_row(finding) for finding in findings], width=screen.width))
     if ill:
         raise typer.Exit(1)
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
-    shade = SHADES[finding.verdict.value]
-    return (f"[{shade}]{MARKS[finding.verdict]}[/{shade}]", finding.check, escape(finding.message))
+def _row(finding: Finding) -> tuple[Cell, ...]:
+    return (Text(MARKS[finding.verdict], SHADES[finding.verdict.value]), finding.check, finding.message)

@@ -1,5 +1,6 @@
 """The commands, and how they end: 0 done, 1 refused or failed, 2 wrong usage."""
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -29,6 +30,13 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     },
 }
 
+
+def _told(command: Callable[..., None]) -> str:
+    """Join the lines of each paragraph of a docstring: the screen breaks them anew."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 commands = typer.Typer(
     name="embedq",
     no_args_is_help=True,
@@ -38,7 +46,7 @@ commands = typer.Typer(
 )
 for _panel, _entries in PANELS.items():
     for _name, _command in _entries.items():
-        commands.command(_name, rich_help_panel=_panel)(_command)
+        commands.command(_name, help=_told(_command), rich_help_panel=_panel)(_command)
 commands.add_typer(dead.commands, name="dead", rich_help_panel=OPERATE)
 
 

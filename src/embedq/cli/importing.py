@@ -17,8 +17,10 @@ from embedq.app import App
 from embedq.cli.files import Layout, Line, at_lines, batches, lines, opened
 from embedq.cli.output import console, say
 from embedq.cli.remote import RemoteQueue
+from embedq.client.intake import fits
 from embedq.errors import Invalid, NotFound
 from embedq.model import EmbeddingStatus, Receipt
+from embedq.operator.report import counted
 from embedq.policy.texts import MAX_BATCH
 
 
@@ -95,7 +97,7 @@ def _readings(text: str) -> list[Any]:
         value = json.loads(text)
     except ValueError:
         return [text]
-    return [text, value] if isinstance(value, bool | int | float) else [text]
+    return [text, value] if isinstance(value, bool | int | float) and fits(value) else [text]
 
 
 async def _put(app: App, collection: str, batch: list[Line]) -> Sequence[Receipt]:
@@ -108,7 +110,7 @@ async def _put(app: App, collection: str, batch: list[Line]) -> Sequence[Receipt
 def _stored(records: int) -> str:
     if not records:
         return "Nothing was stored: mend the file and put it again."
-    return f"The {records:,} records before this batch are stored: mend the file and put it again."
+    return f"Stored before this batch: {counted(records, 'record')}. Mend the file and put it again."
 
 
 async def _checked_ids(app: App, source: Source) -> set[str]:

@@ -1,17 +1,14 @@
-"""How facts look on a terminal, and as JSON for programs."""
+"""How facts look on a terminal, and as JSON for programs.
+
+Consoles here read no markup and no emoji names, so a plain string is printed as it is; colour comes by `Text` only.
+"""
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
-from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from embedq.model import Priority
 
@@ -30,115 +27,108 @@ SHADES = {
     "warning": "yellow",
     "problem": "red",
 }
-NOTHING = "[dim]-[/dim]"
+DASH = "-"
+SHOWN_MESSAGE = 120
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+# What steers a terminal is shown as a sign instead: a stored text must not be able to.
+SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
+SIGNS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
 
 def console(*, errors: bool = False) -> Console:
     """Make a console on stdout or stderr as they are now; tables are as wide as the terminal."""
-    return Console(stderr=errors, highlight=False, soft_wrap=False)
+    return Console(stderr=errors, highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 
 def complain(message: str) -> None:
     """Say on stderr what went wrong."""
-    console(errors=True).print(f"[bold red]embedq:[/bold red] {escape(message)}", soft_wrap=True)
+    console(errors=True).print(Text.assemble(("embedq: ", "bold red"), literal(message)), soft_wrap=True)
 
 
 def say(message: str, *, shade: str = "green", errors: bool = False) -> None:
     """Say on stdout what was done, or on stderr what else happened."""
-    console(errors=errors).print(f"[{shade}]●[/{shade}] {escape(message)}", soft_wrap=True)
+    console(errors=errors).print(Text.assemble(("● ", shade), literal(message)), soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    """Say what a person should know beside the answer."""
+    console().print(Text.assemble(("! ", "yellow"), literal(message)), soft_wrap=True)
+
+
+def more(cursor: str | None) -> None:
+    """Say how a list goes on."""
+    if cursor:
+        console().print(Text(f"more: --cursor {cursor}", "dim"), soft_wrap=True)
 
 
 def print_json(facts: object) -> None:
     """Print facts for a program."""
-    sys.stdout.write(json.dumps(plain(facts), ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(json.dumps(facts, ensure_ascii=False, indent=2, default=_moment) + "\n")
 
 
-def plain(value: object) -> Any:  # noqa: ANN401 whatever JSON can hold
-    """Write nouns as JSON can hold them."""
-    match value:
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            return plain(asdict(value))
-        case _:
-            return _fact(value)
+def _moment(value: object) -> str:
+    """Write a moment as the API does."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    raise TypeError(f"{type(value).__name__} is no plain fact")
 
 
-def _fact(value: object) -> object:
-    """Write a moment as ISO, a span as seconds, a priority by its name, a hash as hex."""
-    match value:
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-        case IntEnum():
-            return value.name.lower()
-        case bytes():
-            return value.hex()
-        case _:
-            return value
+def literal(value: str) -> str:
+    """Show what would steer the terminal as signs."""
+    return value.translate(SIGNS)
 
 
-def table(columns: Iterable[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> Table:
-    """Lay facts out in columns; `>` before a name aligns to the right, `=` keeps a short word in one piece."""
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        header_style="dim",
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for name in columns:
-        right, whole = name.startswith(">"), name[:1] in {">", "="}
-        made.add_column(name.lstrip(">="), justify="right" if right else "left", overflow="fold", no_wrap=whole)
-    for row in rows:
-        made.add_row(*row)
-    return made
+def one_line(value: str) -> str:
+    """Write a text in one line."""
+    return " ".join(value.split())
 
 
-def shaded(word: str) -> str:
+def message_of(said: str | None) -> str | Text:
+    """Show the beginning of an error's message."""
+    text = one_line(said or "")
+    return nothing() if not text else text if len(text) <= SHOWN_MESSAGE else f"{text[: SHOWN_MESSAGE - 1]}…"
+
+
+def shaded(word: str) -> Text:
     """Write a status or health in its colour."""
-    shade = SHADES.get(word)
-    return f"[{shade}]{word}[/{shade}]" if shade else escape(word)
+    return Text(word, SHADES.get(word, ""))
 
 
-def count(number: int, *, shade: str = "") -> str:
-    """Write a count; nothing is a dash, so that what is there stands out."""
-    if not number:
-        return NOTHING
-    return f"[{shade}]{number:,}[/{shade}]" if shade else f"{number:,}"
+def nothing() -> Text:
+    """Write that there is nothing, so that what is there stands out."""
+    return Text(DASH, "dim")
 
 
-def share(part: float) -> str:
+def count(number: int, *, shade: str = "") -> Text:
+    """Write a count; none is a dash."""
+    return Text(f"{number:,}", shade) if number else nothing()
+
+
+def share(part: float) -> Text:
     """Write a share, never rounded up to all."""
-    percent = int(part * 1000) / 10
-    return f"[green]{percent:g} %[/green]" if part >= 1 else f"{percent:g} %"
+    return Text(f"{int(part * 1000) / 10:g} %", "green" if part >= 1 else "")
 
 
-def span(value: timedelta | None) -> str:
+def span(value: timedelta | None) -> Text:
     """Write a span as people say it."""
-    if value is None:
-        return NOTHING
-    seconds = max(0.0, value.total_seconds())
-    if seconds < MINUTE:
-        return f"{seconds:.1f} s"
-    if seconds < HOUR:
-        return f"{int(seconds // MINUTE)} m {int(seconds % MINUTE):02} s"
-    return (
-        f"{int(seconds // HOUR)} h {int(seconds % HOUR // MINUTE):02} m" if seconds < DAY else f"{seconds / DAY:.1f} d"
-    )
+    return nothing() if value is None else Text(_said(max(0.0, value.total_seconds())))
 
 
-def since(moment: datetime | None) -> str:
+def since(moment: datetime | None) -> Text:
     """Say how long ago a moment was."""
-    return NOTHING if moment is None else f"{span(datetime.now(UTC) - moment)} ago"
+    return nothing() if moment is None else span(datetime.now(UTC) - moment).append(" ago")
 
 
 def lane(priority: Priority) -> str:
     """Name a priority."""
     return priority.name.lower()
+
+
+def _said(seconds: float) -> str:
+    if seconds < MINUTE:
+        return f"{seconds:.1f} s"
+    if seconds < HOUR:
+        return f"{int(seconds // MINUTE)} m {int(seconds % MINUTE):02} s"
+    if seconds < DAY:
+        return f"{int(seconds // HOUR)} h {int(seconds % HOUR // MINUTE):02} m"
+    return f"{seconds / DAY:.1f} d"

@@ -6,17 +6,42 @@ from typing import Annotated
 
 import typer
 from rich.live import Live
-from rich.markup import escape
+from rich.text import Text
 
 from embedq.app import App, start
 from embedq.cli.options import Cursor, InCollection, Json, Limit, Url, ask, check_database
-from embedq.cli.output import NOTHING, console, count, print_json, say, shaded, since, table
+from embedq.cli.output import console, count, literal, message_of, more, nothing, print_json, say, shaded, since
 from embedq.cli.statuspage import page
+from embedq.cli.tables import Cell, Column, table
 from embedq.model import Job, JobFilter, JobStatus
-from embedq.operator import RepairReport
+from embedq.operator import RepairReport, shown
+from embedq.operator.report import counted
 from embedq.settings import load
 
 REFRESH_SECONDS = 1.0
+JOBS = (
+    Column(name="job"),
+    Column(name="collection", least=10, worth=5),
+    Column(name="record", least=10),
+    Column(name="status"),
+    Column(name="attempts", right=True, worth=2),
+    Column(name="created", worth=3),
+    Column(name="took", right=True, worth=1, if_any=True),
+    Column(name="error", least=32, wraps=True, worth=6, if_any=True),
+)
+RESCUED = (
+    Column(name="job"),
+    Column(name="collection", least=10, worth=2),
+    Column(name="record", least=10),
+    Column(name="worker", least=10, worth=1),
+    Column(name="now"),
+)
+REPAIRED = (
+    Column(name="collection", least=10),
+    Column(name="without vector", right=True),
+    Column(name="given a job", right=True),
+    Column(name="mended", right=True, worth=1),
+)
 
 
 def status(
@@ -51,13 +76,13 @@ def jobs(
     which = JobFilter(status=state, collection=collection)
     found = ask(url, lambda app: app.operator.jobs(which, limit=limit, cursor=cursor))
     if as_json:
-        print_json({"jobs": found.items, "next_cursor": found.next_cursor})
+        print_json(shown.jobs(found))
     elif not found.items:
         say("no jobs", shade="dim")
     else:
-        columns = ("=job", "collection", "record", "=status", ">attempts", "=created", ">took", "error")
-        console().print(table(columns, [_row(job) for job in found.items]))
-        _more(found.next_cursor)
+        screen = console()
+        screen.print(table(JOBS, [_row(job) for job in found.items], width=screen.width))
+        more(found.next_cursor)
 
 
 def pause(*, url: Url = None, as_json: Json = False) -> None:
@@ -88,7 +113,7 @@ def drain(
     elif report.status == "drained":
         say(f"drained in {report.elapsed:.1f} s: {what}; {report.pending:,} pending")
     else:
-        say(f"after {report.elapsed:.1f} s {report.remaining:,} jobs are left", shade="yellow")
+        say(f"after {report.elapsed:.1f} s {counted(report.remaining, 'job')} left", shade="yellow")
     if report.status != "drained":
         raise typer.Exit(1)
 
@@ -99,9 +124,9 @@ def retry_failed(*, collection: InCollection = None, url: Url = None, as_json: J
     if as_json:
         print_json({"retried": revived.facts()})
         return
-    say(f"{revived.total:,} dead letters go again" if revived.total else "no dead letters")
+    say(f"armed again: {counted(revived.total, 'dead letter')}" if revived.total else "no dead letters")
     for name, number in revived.by_collection.items():
-        console().print(f"  {escape(name)}  {number:,}")
+        console().print(f"  {literal(name)}  {number:,}", soft_wrap=True)
 
 
 def requeue_stale(
@@ -109,25 +134,26 @@ def requeue_stale(
     threshold_minutes: Annotated[
         float | None,
         typer.Option(
-            "--threshold-minutes", min=0, help="Also jobs not renewed for so long. Default: expired leases only."
+            "--threshold-minutes", min=0, max=525_600, help="Also jobs not renewed for so long, if it is given."
         ),
     ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Take back jobs whose lease ran out."""
+    """Take back jobs whose lease ran out, and with a threshold those that were not renewed for so long."""
     rescued = ask(url, lambda app: app.operator.requeue_stale(threshold_minutes))
     if as_json:
-        print_json({"requeued": rescued, "total": len(rescued)})
+        print_json(shown.requeued(rescued))
     elif not rescued:
         say("no stale jobs")
     else:
-        say(f"{len(rescued):,} jobs taken back")
+        say(f"{counted(len(rescued), 'job')} taken back")
         rows = [
-            (job.job_id, escape(job.collection), escape(job.record_id), escape(job.worker_id or ""), shaded(job.status))
+            (job.job_id, job.collection, job.record_id, job.worker_id or nothing(), shaded(job.status))
             for job in rescued
         ]
-        console().print(table(("job", "collection", "record", "worker", "now"), rows))
+        screen = console()
+        screen.print(table(RESCUED, rows, width=screen.width))
 
 
 def repair(
@@ -144,14 +170,19 @@ def repair(
     if as_json:
         print_json(report.facts())
         return
-    say(f"{report.armed:,} records got a job" if report.armed else "every record has a vector, a job or a reason")
+    say(
+        f"{counted(report.armed, 'record')} got a job"
+        if report.armed
+        else "every record has a vector, a job or a reason"
+    )
     rows = [
-        (escape(name), count(found.missing), count(found.armed), count(found.mended))
+        (name, count(found.missing), count(found.armed), count(found.mended))
         for name, found in report.by_collection.items()
         if found.missing or found.mended
     ]
     if rows:
-        console().print(table(("collection", ">without vector", ">given a job", ">mended"), rows))
+        screen = console()
+        screen.print(table(REPAIRED, rows, width=screen.width))
 
 
 async def _repair(app: App, *, deep: bool, limit: int | None) -> RepairReport:
@@ -162,7 +193,7 @@ async def _repair(app: App, *, deep: bool, limit: int | None) -> RepairReport:
         def tell(collection: str, records: int) -> None:
             nonlocal seen
             seen += records
-            line.update(f"{escape(collection)}: {seen:,} records looked at …")
+            line.update(Text(f"{literal(collection)}: {counted(seen, 'record')} looked at …"))
 
         return await app.operator.repair(deep=deep, limit=limit, progress=tell)
 
@@ -174,26 +205,19 @@ async def _watch(url: str | None) -> None:
         screen = console()
         with Live(console=screen, screen=True, auto_refresh=False) as live:
             while True:
-                found = page(await app.operator.status(), settings.url, width=screen.width)
+                found = page(await app.operator.status(), settings.url, width=screen.width, height=screen.height)
                 live.update(found, refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
 
 
-def _row(job: Job) -> tuple[str, ...]:
-    took = f"{job.processing_time_ms:,} ms" if job.processing_time_ms is not None else NOTHING
-    error = escape(job.error.message.splitlines()[0][:80]) if job.error and job.error.message else NOTHING
+def _row(job: Job) -> tuple[Cell, ...]:
     return (
         job.id,
-        escape(job.collection),
-        escape(job.record_id),
+        job.collection,
+        job.record_id,
         shaded(job.status),
         f"{job.attempts}/{job.max_attempts}",
         since(job.created_at),
-        took,
-        error,
+        nothing() if job.processing_time_ms is None else f"{job.processing_time_ms:,} ms",
+        message_of(job.error.message if job.error else None),
     )
-
-
-def _more(cursor: str | None) -> None:
-    if cursor:
-        console().print(f"[dim]more: --cursor {escape(cursor)}[/dim]")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from embedq import __version__
 from embedq.app import App, start
 from embedq.cli.options import Embedder, Json, Url, ask
-from embedq.cli.output import console, print_json, say
+from embedq.cli.output import console, literal, print_json, say
 from embedq.errors import SettingsError
 from embedq.settings import Settings, load
 
@@ -101,16 +101,17 @@ def _signalled() -> asyncio.Event:
 
 def _banner(settings: Settings, address: str | None, workers: int) -> None:
     screen = console()
-    screen.print(f"\n[bold]embedq[/bold] {__version__}  [dim]{escape(settings.url)}[/dim]\n")
+    title = Text.assemble(("embedq", "bold"), f" {__version__}  ", (literal(settings.url), "dim"))
+    screen.print("", title, "", sep="\n", soft_wrap=True)
     crew = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
     facts = [("workers", crew)]
     if address:
         facts = [("API", address), ("docs", f"{address}/docs"), *facts]
     for name, value in facts:
-        screen.print(f"  [dim]{name:<8}[/dim] {escape(value)}")
+        screen.print(Text.assemble((f"  {name:<8} ", "dim"), literal(value)), soft_wrap=True)
     for line in _first_steps(address):
-        screen.print(line, markup=False, soft_wrap=True)
-    screen.print("\n[dim]Ctrl-C leaves cleanly. The log follows.[/dim]\n")
+        screen.print(line, soft_wrap=True)
+    screen.print(Text("\nCtrl-C leaves cleanly. The log follows.\n", "dim"))
 
 
 def _first_steps(address: str | None) -> list[str]:

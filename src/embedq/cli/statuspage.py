@@ -4,56 +4,93 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.text import Text
 
-from embedq.cli.output import count, shaded, share, since, span, table
+from embedq.cli.output import count, literal, shaded, share, since, span
+from embedq.cli.tables import Cell, Column, table
 from embedq.model import Counts, Worker
 from embedq.operator import QueueStatus
-from embedq.operator.report import coverage
+from embedq.operator.report import counted, coverage
 
 STATES = {"pending": "cyan", "processing": "blue", "completed": "", "failed": "red", "cancelled": ""}
-WIDE = 100  # columns; a narrower screen has no room for the cancelled
-ALWAYS = ("pending", "processing", "completed")  # the others are shown only where there are any
+COLLECTIONS = (
+    Column(name="collection", least=10),
+    Column(name="records", right=True, worth=6),
+    Column(name="embedded", right=True),
+    Column(name="pending", right=True),
+    Column(name="processing", right=True, worth=4),
+    Column(name="completed", right=True, worth=2),
+    Column(name="failed", right=True, worth=8, if_any=True),
+    Column(name="cancelled", right=True, worth=1, if_any=True),
+    Column(name="oldest", right=True, worth=3, if_any=True),
+)
+WORKERS = (
+    Column(name="worker", least=12),
+    Column(name="embedder", least=8, worth=1),
+    Column(name="health"),
+    Column(name="seen", worth=2),
+    Column(name="done", right=True, worth=3),
+    Column(name="failed", right=True, worth=4),
+)
+FEWEST = 3  # collections that are shown on the smallest screen
+FRAME = 5  # lines of a table that are no rows
 
 
-def page(status: QueueStatus, url: str, *, width: int) -> RenderableType:
-    """Lay out the whole status on a screen of this width."""
-    parts: list[RenderableType] = [_headline(status, url), _collections(status, wide=width >= WIDE)]
-    if status.workers:
-        parts.append(_workers(status.workers))
-    parts += [Text.from_markup(f"[yellow]![/yellow] {escape(note)}") for note in status.notes]
-    return Group(*parts)
+def page(status: QueueStatus, url: str, *, width: int, height: int | None = None) -> RenderableType:
+    """Lay out the whole status on a screen of this width, and of this height if it cannot scroll."""
+    notes = [Text.assemble(("! ", "yellow"), literal(note)) for note in status.notes]
+    rest: list[RenderableType] = [_workers(status.workers, width), *notes] if status.workers else [*notes]
+    most = None
+    if height is not None:
+        workers = len(status.workers) + FRAME if status.workers else 0
+        lines = sum(-(-note.cell_len // width) for note in notes)
+        most = max(FEWEST, height - FRAME - 3 - workers - lines)  # the headline, the sum and its rule
+    return Group(_headline(status, url), *_collections(status, width, most), *rest)
 
 
 def _headline(status: QueueStatus, url: str) -> Text:
-    state = "[yellow]paused[/yellow]" if status.paused else "[green]running[/green]"
     alive = sum(worker.alive for worker in status.workers)
-    return Text.from_markup(
-        f"[bold]embedq[/bold]  {escape(url)}   {state}   {shaded(status.health.value)}   {alive} workers"
+    state = ("paused", "yellow") if status.paused else ("running", "green")
+    crew = counted(alive, "worker") if alive else "no worker"
+    return Text.assemble(
+        ("embedq", "bold"), "  ", literal(url), "   ", state, "   ", shaded(status.health.value), "   ", crew
     )
 
 
-def _collections(status: QueueStatus, *, wide: bool) -> RenderableType:
+def _collections(status: QueueStatus, width: int, most: int | None) -> list[RenderableType]:
     if not status.counts:
-        return Text.from_markup("\n[dim]no collections yet: `embedq put COLLECTION FILE` makes the first[/dim]\n")
-    states = [state for state in STATES if state in ALWAYS or (status.total(state) and (wide or state == "failed"))]
-    rows = [
-        _row(escape(name), counts, states, status.oldest_pending.get(name))
-        for name, counts in sorted(status.counts.items())
-    ]
-    if len(rows) > 1:
+        return [Text("\nno collections yet: `embedq put COLLECTION FILE` makes the first\n", "dim")]
+    names = _busiest(status, most)
+    rows = [_row(name, status.counts[name], status.oldest_pending.get(name)) for name in names]
+    several = len(status.counts) > 1
+    if several:
         oldest = max(status.oldest_pending.values(), default=None)
-        rows.append(_row("[bold]all[/bold]", _sum(list(status.counts.values())), states, oldest))
-    return table(("collection", ">records", ">embedded", *(f">{state}" for state in states), ">oldest"), rows)
+        rows.append(_row(Text("all", "bold"), _sum(list(status.counts.values())), oldest))
+    made: list[RenderableType] = [table(COLLECTIONS, rows, width=width, last_is_sum=several)]
+    if hidden := len(status.counts) - len(names):
+        made.append(Text(f"… and {counted(hidden, 'collection')} with less to do", "dim"))
+    return made
 
 
-def _row(label: str, counts: Counts, states: Sequence[str], waits: timedelta | None) -> tuple[str, ...]:
+def _busiest(status: QueueStatus, most: int | None) -> list[str]:
+    """Name those that fit, by name: where not all do, those with the most to look at."""
+    names = sorted(status.counts)
+    if most is None or len(names) <= most:
+        return names
+
+    def calm(name: str) -> int:
+        counts = status.counts[name]
+        return -(counts.failed + counts.pending + counts.processing)
+
+    return sorted(sorted(names, key=calm)[: most - 1])
+
+
+def _row(label: Cell, counts: Counts, waits: timedelta | None) -> tuple[Cell, ...]:
     return (
         label,
         count(counts.records),
         share(coverage(counts.records, counts.missing)),
-        *(count(getattr(counts, state), shade=STATES[state]) for state in states),
+        *(count(getattr(counts, state), shade=shade) for state, shade in STATES.items()),
         span(waits),
     )
 
@@ -63,17 +100,16 @@ def _sum(all_counts: Sequence[Counts]) -> Counts:
     return Counts(**{name: sum(getattr(counts, name) for counts in all_counts) for name in names})
 
 
-def _workers(workers: Sequence[Worker]) -> RenderableType:
-    columns = ("worker", "embedder", "=health", "=seen", ">done", ">failed")
-    return table(columns, [_worker(worker) for worker in workers])
+def _workers(workers: Sequence[Worker], width: int) -> RenderableType:
+    return table(WORKERS, [_worker(worker) for worker in workers], width=width)
 
 
-def _worker(worker: Worker) -> tuple[str, ...]:
+def _worker(worker: Worker) -> tuple[Cell, ...]:
     report = worker.report
     return (
-        escape(worker.info.id),
-        escape(worker.info.embedder),
-        shaded(report.health.value) if worker.alive else "[red]gone[/red]",
+        worker.info.id,
+        worker.info.embedder,
+        shaded(report.health.value) if worker.alive else Text("gone", "red"),
         since(worker.seen_at),
         count(report.succeeded),
         count(report.failed, shade="red"),

@@ -8,15 +8,18 @@ from embedq.errors import NotFound
 from embedq.model import Collection, Declaration
 from embedq.ports import Store
 
+DECLARE_OR_PUT = "declare it, or put a first record into it"
+DECLARE_FIRST = "declare it first (EMBEDQ_STRICT=1: a put declares none)"
 TRUSTED_SECONDS = 1.0  # a declaration changed by another process is seen after this
 
 
 class Catalogue:
     """The collections of a store."""
 
-    def __init__(self, store: Store) -> None:
-        """Remember what this store says."""
+    def __init__(self, store: Store, *, strict: bool = False) -> None:
+        """Remember what this store says; `strict`: a first put declares nothing."""
         self._store = store
+        self._advice = DECLARE_FIRST if strict else DECLARE_OR_PUT
         self._known: dict[str, Collection] = {}
         self._read_at = -TRUSTED_SECONDS
 
@@ -38,7 +41,7 @@ class Catalogue:
         check_collection(name)
         found = await self.find(name)
         if found is None:
-            raise NotFound(f"no collection {name!r}: declare it, or put a first record into it")
+            raise NotFound(f"no collection {name!r}: {self._advice}")
         return found
 
     async def look_up_learnt(self, name: str) -> Collection:

@@ -52,7 +52,7 @@ class Client:
         self._embedders = embedders
         self._options = options
         self._telemetry = telemetry
-        self._catalogue = Catalogue(store)
+        self._catalogue = Catalogue(store, strict=options.strict)
         self._searching = Searching(store, embedders, options=options, telemetry=telemetry)
 
     async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:

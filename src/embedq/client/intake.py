@@ -19,6 +19,7 @@ from embedq.policy.texts import (
 
 MAX_TEXT_FIELDS = 64
 MAX_FILTER_VALUES = 1000
+MAX_NUMBER = 2**63
 RECORD_FIELDS = frozenset({"id", "text", "attributes", "priority", "tenant"})
 PATCH_FIELDS = RECORD_FIELDS - {"id"}
 RETRY_FIELDS = frozenset({"base_seconds", "factor", "cap_seconds", "jitter", "max_attempts"})
@@ -169,6 +170,11 @@ def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(value)
 
 
+def fits(number: float) -> bool:
+    """Say whether every database can compare this number; NaN and infinity fit nowhere."""
+    return -MAX_NUMBER <= number < MAX_NUMBER
+
+
 def check_collection(name: object) -> None:
     """Refuse what cannot be a collection's name."""
     if not isinstance(name, str):
@@ -180,8 +186,24 @@ def _check_wanted(name: str, wanted: object) -> None:
     values = wanted if isinstance(wanted, list | tuple) else [wanted]
     if len(values) > MAX_FILTER_VALUES:
         raise Invalid(f"filter {name!r}: at most {MAX_FILTER_VALUES} values")
-    if not all(value is None or isinstance(value, str | int | float | bool) for value in values):
-        raise Invalid(f"filter {name!r}: write a string, a number, true, false or null, or a list of these")
+    for value in values:
+        match value:
+            case int() | float() if not fits(value):
+                raise Invalid(f"filter {name!r}: numbers must fit into 64 bits")
+            case str() if not _is_unicode(value):
+                raise Invalid(f"filter {name!r}: no valid Unicode (a lone surrogate)")
+            case None | str() | int() | float():
+                pass
+            case _:
+                raise Invalid(f"filter {name!r}: write a string, a number, true, false or null, or a list of these")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, str]:
@@ -196,7 +218,9 @@ def _problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, 
 
 def _refusal(problems: Mapping[int, str], total: int) -> str:
     first = "; ".join(f"[{position}] {what}" for position, what in sorted(problems.items())[:5])
-    return f"{len(problems)} of {total} records are refused, so none is stored: {first}"
+    if total == 1:
+        return f"the record is refused: {problems[0]}"
+    return f"{len(problems)} of {total} records refused, so none is stored: {first}"
 
 
 def _only(item: Mapping[str, Any], known: frozenset[str], what: str) -> None:

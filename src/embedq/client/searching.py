@@ -89,7 +89,8 @@ class Searching:
             return await self._vectors.of(collection.space, asked.words, within=limit), None
         except NoVector as why:
             if semantic:
-                raise SearchUnavailable(f"no query vector: {why}; mode auto or keyword answers by words") from why
+                said = str(why).rstrip(".")
+                raise SearchUnavailable(f"no query vector: {said}; mode auto or keyword answers by words") from why
             return None, f"answered by words: {why}"
 
     async def _find(self, name: str, asked: Asked, vector: Vector | None) -> tuple[SearchMode, list[Hit]]:

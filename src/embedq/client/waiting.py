@@ -43,7 +43,8 @@ async def _statuses(store: Store, collection: str, ids: Sequence[RecordId]) -> d
 
 async def _why(store: Store, collection: str, pending: int, seconds: float, heartbeat: timedelta) -> str:
     """Say what was waited for, and what keeps it if that is plain."""
-    what = f"{pending} records of {collection!r} are still pending after {seconds:g} s"
+    these = "1 record" if pending == 1 else f"{pending:,} records"
+    what = f"{these} of {collection!r} still pending after {seconds:g} s"
     if await store.paused():
         return f"{what}: the queue is paused; resume it"
     if not any(worker.alive for worker in await store.workers(heartbeat=heartbeat)):

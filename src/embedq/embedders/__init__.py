@@ -9,7 +9,7 @@ from embedq.errors import SettingsError
 from embedq.model import EmbedderName
 from embedq.ports import Embedder
 
-__all__ = ["FAKE_LOG", "PROVIDERS", "build", "canonical", "known_dimensions"]
+__all__ = ["FAKE_LOG", "PROVIDERS", "build", "canonical", "check", "known_dimensions"]
 
 FAKE_LOG = "EMBEDQ_FAKE_LOG"  # a file to which the fake embedder appends one JSON line per call
 _LATER = ("ollama", "gemini")
@@ -19,12 +19,17 @@ _EXTRAS: Mapping[str, tuple[str, ...]] = {  # what each extra brings
 }
 
 
-def build(name: EmbedderName, *, environment: Mapping[str, str]) -> Embedder:
-    """Make the embedder of this name, or refuse and say what is missing. Settings are read from `environment` only."""
+def check(name: EmbedderName) -> None:
+    """Refuse a name that nothing in this version can build."""
     if name.provider in _LATER:
         raise SettingsError(f"{name}: {name.provider} is not in this version yet. Known now: {', '.join(PROVIDERS)}.")
     if name.provider not in PROVIDERS:
         raise SettingsError(f"{name}: there is no embedder {name.provider!r}. Known: {', '.join(PROVIDERS)}.")
+
+
+def build(name: EmbedderName, *, environment: Mapping[str, str]) -> Embedder:
+    """Make the embedder of this name, or refuse and say what is missing. Settings are read from `environment` only."""
+    check(name)
     absent = [module for module in _EXTRAS.get(name.provider, ()) if importlib.util.find_spec(module) is None]
     if absent:
         raise SettingsError(f"{name} needs {', '.join(absent)}: run pip install 'embedq[{name.provider}]'.")

@@ -25,14 +25,30 @@ _HINTS = {
 
 def translated(error: openai.OpenAIError, *, key: str, texts: Sequence[str]) -> EmbedderError:
     """Say which of our kinds an SDK error is, in words that hold neither the key nor the texts."""
+    said = _starred(_said(error), key)
     _redact(error, key)
     if isinstance(error, openai.APIStatusError):
-        said = _without_texts(error.message, texts)[:_LONGEST_MESSAGE]
-        message = f"The provider answered {error.status_code}: {said} {_HINTS.get(error.status_code, '')}".rstrip()
+        message = _refusal(error.status_code, _without_texts(said, texts)[:_LONGEST_MESSAGE].strip())
         return error_of(error.status_code, message, retry_after=retry_after(error.response.headers))
     if isinstance(error, openai.APIConnectionError):
         return _unanswered(error)
     return Transient(f"The provider's answer could not be understood ({type(error).__name__}).", code="bad_answer")
+
+
+def _said(error: openai.OpenAIError) -> str:
+    """Find the provider's own words; the SDK wraps them in the status and the whole body."""
+    body = getattr(error, "body", None)
+    told = body.get("message") if isinstance(body, Mapping) else None
+    if isinstance(told, str) and told.strip():
+        return told
+    status = getattr(error, "status_code", "")
+    return str(getattr(error, "message", "")).removeprefix(f"Error code: {status}").removeprefix(" - ")
+
+
+def _refusal(status: int, said: str) -> str:
+    answered = f"The provider answered {status}: {said}" if said else f"The provider answered {status}"
+    hint = _HINTS.get(status)
+    return f"{answered.rstrip('.')}. {hint}" if hint else answered
 
 
 def retry_after(headers: Mapping[str, str]) -> timedelta | None:

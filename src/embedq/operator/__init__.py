@@ -2,6 +2,7 @@
 
 from embedq.operator.operator import Operator, OperatorOptions
 from embedq.operator.report import (
+    DeadReason,
     DrainReport,
     Finding,
     QueueStatus,
@@ -14,6 +15,7 @@ from embedq.operator.report import (
 )
 
 __all__ = [
+    "DeadReason",
     "DrainReport",
     "Finding",
     "Operator",

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from embedq.errors import StoreError
-from embedq.operator.report import Finding, QueueStatus, Verdict
+from embedq.operator.report import Finding, QueueStatus, Verdict, counted
 from embedq.operator.watching import RECOVERY_OFF
 from embedq.ports import Store
 
@@ -38,14 +38,14 @@ def _queue(status: QueueStatus, now: datetime) -> list[Finding]:
 def _pause(status: QueueStatus) -> Finding:
     if status.paused:
         return _warning("queue", "paused: nothing is leased until `embedq resume`")
-    return _ok("queue", f"runs; {status.total('pending')} pending, {status.total('processing')} processing")
+    return _ok("queue", f"runs; {status.total('pending'):,} pending, {status.total('processing'):,} processing")
 
 
 def _workers(status: QueueStatus) -> Finding:
     alive = [worker for worker in status.workers if worker.alive]
     waiting = status.total("pending")
     if not alive:
-        what = f"{waiting:,} jobs wait and no worker is alive" if waiting else "none is alive"
+        what = f"{counted(waiting, 'job')} waiting, and no worker is alive" if waiting else "none is alive"
         return _warning("workers", f"{what}: start one with `embedq work` or `embedq up`")
     ill = [f"{w.info.id} is {w.report.health.value}" for w in alive if w.report.health.value != "HEALTHY"]
     halted = [f"{name} is halted, `embedq resume` tries again" for w in alive for name in w.report.halted]

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from embedq.model import Counts, Health, SpaceId, Worker
+from embedq.model import Counts, Health, Reason, SpaceId, Worker
 
 STATUSES = ("pending", "processing", "completed", "failed", "cancelled")
 
@@ -132,6 +132,15 @@ class RepairReport:
         }
 
 
+class DeadReason(StrEnum):
+    """Why a job is a dead letter. A job that was cancelled has its reason too, but is none."""
+
+    PERMANENT_ERROR = Reason.PERMANENT_ERROR.value
+    MAX_RETRIES_EXCEEDED = Reason.MAX_RETRIES_EXCEEDED.value
+    CRASH_LOOP = Reason.CRASH_LOOP.value
+    QUOTA = Reason.QUOTA.value
+
+
 class Verdict(StrEnum):
     """How grave a finding is."""
 
@@ -177,6 +186,11 @@ class Readiness:
         return facts
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number and what it counts, as people say it."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def coverage(records: int, missing: int) -> float:
     """Say which part has a vector; of nothing, all has."""
     return 1.0 if records <= 0 else round(max(0, records - missing) / records, 6)
@@ -209,15 +223,19 @@ def worker_facts(worker: Worker) -> dict[str, Any]:
         "alive": worker.alive,
         "running": worker.alive,
         "health": report.health.value,
-        "started_at": worker.started_at.isoformat(),
-        "last_seen_at": worker.seen_at.isoformat(),
+        "started_at": _moment(worker.started_at),
+        "last_seen_at": _moment(worker.seen_at),
         "missed_heartbeats": worker.missed_heartbeats,
         "consecutive_failures": report.consecutive_failures,
         "success_rate": round(report.succeeded / processed, 6) if processed else None,
-        "last_success_at": report.last_success_at.isoformat() if report.last_success_at else None,
+        "last_success_at": _moment(report.last_success_at),
         "error_patterns": dict(report.error_patterns),
         "halted_embedders": list(report.halted),
         "jobs_processed": processed,
         "jobs_succeeded": report.succeeded,
         "jobs_failed": report.failed,
     }
+
+
+def _moment(value: datetime | None) -> str | None:
+    return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from embedq.model import Counts, Health, Worker
-from embedq.operator.report import QueueStatus
+from embedq.operator.report import QueueStatus, counted
 from embedq.ports import Store
 
 MISSED_HEARTBEATS = 3  # from here on a worker is suspect
@@ -48,11 +48,11 @@ def notes(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bo
     if paused:
         said.append("the queue is paused: nothing is leased until `resume`")
     if waiting and not any(worker.alive for worker in workers):
-        said.append(f"{waiting:,} jobs wait and no worker is alive: start one with `embedq work`")
-    said += [f"worker {w.info.id} missed {w.missed_heartbeats} heartbeats" for w in _suspects(workers)]
+        said.append(f"{counted(waiting, 'job')} waiting, and no worker is alive: start one with `embedq work`")
+    said += [f"worker {w.info.id} missed {counted(w.missed_heartbeats, 'heartbeat')}" for w in _suspects(workers)]
     said += [f"embedder {name} is halted: see the log, then `resume`" for name in _halted(workers)]
     if failed := sum(count.failed for count in counts.values()):
-        said.append(f"{failed:,} dead letters: see `dead stats`")
+        said.append(f"{counted(failed, 'dead letter')}: see `embedq dead stats`")
     if not recovery:
         said.append(RECOVERY_OFF)
     return said

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from embedq.api.routes import collections, dead, health, jobs, queue, records, search, workers
+from embedq.api.routes import collections, dead, docs, health, jobs, queue, records, search, workers
 
 ROUTERS: tuple[APIRouter, ...] = (
     records.router,
@@ -13,6 +13,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     dead.router,
     health.router,
+    docs.router,
 )
 
 __all__ = ["ROUTERS"]

@@ -10,6 +10,7 @@ from embedq.api.parameters import Name
 from embedq.api.problems import documented
 from embedq.api.rooms import TheClient
 from embedq.api.strict import StrictRoute
+from embedq.client import shown
 
 router = APIRouter(tags=["collections"], route_class=StrictRoute)
 
@@ -20,7 +21,7 @@ async def list_collections(client: TheClient) -> answers.Collections:
     return answers.Collections(collections=[shaped(found) for found in await client.collections()])
 
 
-@router.put("/collections/{collection:segment}", responses=documented(409))
+@router.put("/collections/{collection:segment}", responses=documented(400, 409, 507))
 async def declare_collection(
     collection: Name, client: TheClient, body: requests.NewCollection | None = None
 ) -> answers.Collection:
@@ -38,7 +39,7 @@ async def read_collection(collection: Name, client: TheClient) -> answers.Collec
     return shaped(await client.collection(collection))
 
 
-@router.delete("/collections/{collection:segment}", responses=documented(404, 409))
+@router.delete("/collections/{collection:segment}", responses=documented(404, 409, 507))
 async def drop_collection(
     collection: Name,
     client: TheClient,
@@ -51,20 +52,4 @@ async def drop_collection(
 
 def shaped(found: model.Collection) -> answers.Collection:
     """Write a collection the way it is declared."""
-    declared = found.declaration
-    return answers.Collection(
-        name=declared.name,
-        text_from=None if declared.text_from is None else list(declared.text_from),
-        embedder=str(declared.embedder),
-        space=str(found.space),
-        dimensions=found.space.dimensions,
-        priority=answers.named(declared.priority),
-        retry=answers.RetryPolicy(
-            base_seconds=declared.retry.base.total_seconds(),
-            factor=declared.retry.factor,
-            cap_seconds=declared.retry.cap.total_seconds(),
-            jitter=declared.retry.jitter,
-            max_attempts=declared.retry.max_attempts,
-        ),
-        created_at=found.created_at,
-    )
+    return answers.Collection.model_validate(shown.collection(found))

@@ -10,6 +10,7 @@ from embedq.api.problems import documented
 from embedq.api.rooms import TheOperator
 from embedq.api.strict import StrictRoute
 from embedq.model import JobFilter, JobStatus, Reason
+from embedq.operator import DeadReason, shown
 
 router = APIRouter(prefix="/admin/dead", tags=["dead letters"], route_class=StrictRoute)
 
@@ -18,33 +19,32 @@ router = APIRouter(prefix="/admin/dead", tags=["dead letters"], route_class=Stri
 async def list_dead(
     operator: TheOperator,
     collection: OfCollection = None,
-    reason: Annotated[Reason | None, Query(description="Only those that ended so.")] = None,
+    reason: Annotated[DeadReason | None, Query(description="Only those that ended so.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> answers.DeadPage:
     """List dead letters with what went wrong."""
-    page = await operator.dead(collection=collection, reason=reason, limit=limit, cursor=cursor)
-    return answers.DeadPage.model_validate(page)
+    why = None if reason is None else Reason(reason)
+    page = await operator.dead(collection=collection, reason=why, limit=limit, cursor=cursor)
+    return answers.DeadPage.model_validate(shown.dead_letters(page))
 
 
 @router.get("/stats", responses=documented())
 async def dead_stats(operator: TheOperator) -> answers.DeadStats:
     """Group dead letters by their causes."""
-    causes = [dict(cause) for cause in await operator.dead_stats()]
-    return answers.DeadStats(total=sum(int(cause["count"]) for cause in causes), causes=causes)
+    return answers.DeadStats.model_validate(shown.causes(await operator.dead_stats()))
 
 
 @router.post("/{id:segment}/replay", responses=documented(404, 409, 507))
 async def replay_one(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
     """Arm one failed or cancelled job again."""
-    return answers.Job.model_validate(await operator.replay(id))
+    return answers.Job.model_validate(shown.job(await operator.replay(id)))
 
 
 @router.post("/replay", responses=documented(400, 404, 507))
 async def replay_many(operator: TheOperator, body: requests.Replay | None = None) -> reports.Replayed:
     """Arm dead letters again, by collection and reason if given."""
     which = body or requests.Replay()
-    revived = await operator.replay_all(
-        JobFilter(status=JobStatus.FAILED, collection=which.collection, reason=which.reason)
-    )
+    why = None if which.reason is None else Reason(which.reason)
+    revived = await operator.replay_all(JobFilter(status=JobStatus.FAILED, collection=which.collection, reason=why))
     return reports.Replayed(replayed=reports.Tally(**revived.facts()))

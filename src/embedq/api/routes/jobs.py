@@ -10,6 +10,7 @@ from embedq.api.problems import documented
 from embedq.api.rooms import TheClient, TheOperator
 from embedq.api.strict import StrictRoute
 from embedq.model import JobFilter, JobStatus
+from embedq.operator import shown
 
 router = APIRouter(tags=["jobs"], route_class=StrictRoute)
 NOTHING_TO_DO = {"model": answers.Receipt, "description": "The vector is current and no job is there: nothing to do"}
@@ -29,7 +30,7 @@ async def create_job(
     if receipt.job_id is None:
         response.status_code = 200
         return answers.Receipt.model_validate(receipt)
-    return answers.Job.model_validate(await operator.job(receipt.job_id))
+    return answers.Job.model_validate(shown.job(await operator.job(receipt.job_id)))
 
 
 @router.get("/jobs/embedding", responses=documented(404))
@@ -42,16 +43,16 @@ async def list_jobs(
 ) -> answers.JobPage:
     """List jobs."""
     page = await operator.jobs(JobFilter(status=status, collection=collection), limit=limit, cursor=cursor)
-    return answers.JobPage.model_validate(page)
+    return answers.JobPage.model_validate(shown.jobs(page))
 
 
 @router.get("/jobs/embedding/{id:segment}", responses=documented(404))
 async def read_job(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
     """Read a job."""
-    return answers.Job.model_validate(await operator.job(id))
+    return answers.Job.model_validate(shown.job(await operator.job(id)))
 
 
 @router.delete("/jobs/embedding/{id:segment}", responses=documented(404, 409, 507))
 async def cancel_job(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
     """Cancel a job that is pending or processing."""
-    return answers.Job.model_validate(await operator.cancel(id))
+    return answers.Job.model_validate(shown.job(await operator.cancel(id)))

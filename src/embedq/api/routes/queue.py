@@ -1,6 +1,5 @@
 """Operate the queue: look, pause, resume, drain, try again, take back."""
 
-from collections import Counter
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -10,6 +9,7 @@ from embedq.api.parameters import OfCollection
 from embedq.api.problems import documented
 from embedq.api.rooms import TheOperator
 from embedq.api.strict import StrictRoute
+from embedq.operator import shown
 
 router = APIRouter(prefix="/admin/queue", tags=["queue"], route_class=StrictRoute)
 MAX_DRAIN_SECONDS = 3600
@@ -21,14 +21,14 @@ async def queue_status(operator: TheOperator) -> reports.QueueStatus:
     return reports.QueueStatus.model_validate((await operator.status()).facts())
 
 
-@router.post("/pause", responses=documented())
+@router.post("/pause", responses=documented(507))
 async def pause_queue(operator: TheOperator) -> reports.Switched:
     """Stop all leasing, on every machine, across restarts. Jobs that are leased are finished."""
     await operator.pause()
     return reports.Switched(status="paused")
 
 
-@router.post("/resume", responses=documented())
+@router.post("/resume", responses=documented(507))
 async def resume_queue(operator: TheOperator) -> reports.Switched:
     """Let leasing go on, and try halted embedders again."""
     await operator.resume()
@@ -56,13 +56,9 @@ async def retry_failed(operator: TheOperator, collection: OfCollection = None) -
 async def requeue_stale(
     operator: TheOperator,
     threshold_minutes: Annotated[
-        float, Query(ge=0, le=525_600, allow_inf_nan=False, description="Also jobs not renewed for so long.")
-    ] = 30,
+        float | None,
+        Query(ge=0, le=525_600, allow_inf_nan=False, description="Also jobs not renewed for so long, if it is given."),
+    ] = None,
 ) -> reports.Requeued:
-    """Take back jobs whose lease ran out, and those that were not renewed for a while."""
-    rescued = await operator.requeue_stale(threshold_minutes)
-    by_collection = Counter(job.collection for job in rescued)
-    return reports.Requeued(
-        requeued=reports.Tally(total=len(rescued), by_collection=dict(by_collection)),
-        jobs=[job.job_id for job in rescued],
-    )
+    """Take back jobs whose lease ran out, and with a threshold those that were not renewed for so long."""
+    return reports.Requeued.model_validate(shown.requeued(await operator.requeue_stale(threshold_minutes)))

@@ -7,12 +7,12 @@ from embedq.api.parameters import Name
 from embedq.api.problems import documented
 from embedq.api.rooms import TheClient
 from embedq.api.strict import StrictRoute
-from embedq.model import Answer
+from embedq.client import shown
 
 router = APIRouter(tags=["search"], route_class=StrictRoute)
 
 
-@router.post("/collections/{collection:segment}/search", responses=documented(400, 404))
+@router.post("/collections/{collection:segment}/search", responses=documented(400, 404, 507))
 async def search(collection: Name, body: requests.Search, client: TheClient) -> answers.Found:
     """Find records by meaning, by words, or both.
 
@@ -21,18 +21,4 @@ async def search(collection: Name, body: requests.Search, client: TheClient) -> 
     found = await client.search(
         collection, body.query, k=body.k, mode=body.mode, filter=body.filter, tenant=body.tenant
     )
-    return _shaped(found)
-
-
-def _shaped(found: Answer) -> answers.Found:
-    oldest = found.freshness.oldest_pending
-    return answers.Found(
-        hits=[answers.Hit.model_validate(hit) for hit in found.hits],
-        mode_used=found.mode_used,
-        reason=found.reason,
-        freshness=answers.Freshness(
-            coverage=found.freshness.coverage,
-            pending=found.freshness.pending,
-            oldest_pending_seconds=None if oldest is None else oldest.total_seconds(),
-        ),
-    )
+    return answers.Found.model_validate(shown.answer(found))

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-FEW, MANY = 100, 300  # frames: the log is worth a checkpoint between these
+FEW, MANY = 200, 600  # frames: the log is worth a checkpoint between these
 LONGEST_PAUSE = 64  # commits
 
 

@@ -1,0 +1,51 @@
+"""How a client's nouns look outside: the same words for HTTP and for the command line."""
+
+from typing import Any
+
+from embedq.model import Answer, Collection, Hit
+
+
+def answer(found: Answer) -> dict[str, Any]:
+    """Show the answer to a search."""
+    oldest = found.freshness.oldest_pending
+    return {
+        "hits": [_hit(hit) for hit in found.hits],
+        "mode_used": found.mode_used.value,
+        "reason": found.reason,
+        "freshness": {
+            "coverage": found.freshness.coverage,
+            "pending": found.freshness.pending,
+            "oldest_pending_seconds": None if oldest is None else oldest.total_seconds(),
+        },
+    }
+
+
+def collection(found: Collection) -> dict[str, Any]:
+    """Show a collection the way it is declared."""
+    declared = found.declaration
+    return {
+        "name": declared.name,
+        "text_from": None if declared.text_from is None else list(declared.text_from),
+        "embedder": str(declared.embedder),
+        "space": str(found.space),
+        "dimensions": found.space.dimensions,
+        "priority": declared.priority.name.lower(),
+        "retry": {
+            "base_seconds": declared.retry.base.total_seconds(),
+            "factor": declared.retry.factor,
+            "cap_seconds": declared.retry.cap.total_seconds(),
+            "jitter": declared.retry.jitter,
+            "max_attempts": declared.retry.max_attempts,
+        },
+        "created_at": found.created_at,
+    }
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "id": hit.id,
+        "score": float(hit.score),
+        "text": hit.text,
+        "attributes": dict(hit.attributes),
+        "stale": bool(hit.stale),
+    }

@@ -1,0 +1,157 @@
+"""What people see: texts as they are, and pages that fit their screen."""
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.console import Console
+from tests.doors.conftest import Shell
+from tests.doors.test_cli import notes
+
+from embedq.cli.output import console, literal
+from embedq.cli.statuspage import page
+from embedq.cli.tables import Column, table
+from embedq.model import Counts, Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.operator import QueueStatus
+
+LONG = "knowledge-base-of-the-weavers-guild"
+
+
+def drawn(thing: object, width: int) -> list[str]:
+    """Draw as a terminal of this width would show it."""
+    screen = Console(file=io.StringIO(), width=width, height=100, markup=False, emoji=False, no_color=True)
+    screen.print(thing)
+    assert isinstance(screen.file, io.StringIO)
+    return [line.rstrip() for line in screen.file.getvalue().splitlines()]
+
+
+def worker(name: str) -> Worker:
+    now = datetime.now(UTC)
+    info = WorkerInfo(
+        id=WorkerId(name), process=Process(host="h", boot="", pid=1, born=""), version="0", embedder="fake"
+    )
+    return Worker(info=info, started_at=now, seen_at=now, missed_heartbeats=0, alive=True, report=HealthReport())
+
+
+def status(counts: dict[str, Counts], workers: int = 1) -> QueueStatus:
+    return QueueStatus(
+        counts=counts,
+        paused=False,
+        recovery=True,
+        workers=[worker(f"host-{number}") for number in range(workers)],
+        health=Health.HEALTHY,
+        notes=["a note with [bold] and :smile:"],
+        oldest_pending={LONG: timedelta(minutes=2)},
+        budgets={},
+    )
+
+
+def test_texts_and_names_are_printed_as_they_are(shell: Shell) -> None:
+    """Neither markup nor names of emoji are read in what users wrote."""
+    text = "[bold]loom[/bold] :smile: ollama:x: \\[red] [/]"
+    shell.run("put", "notes", shell.write("n.jsonl", {"id": "[b]:x:", "text": text}))
+
+    page = shell.run("search", "notes", "loom", "-m", "keyword").stdout
+
+    assert text in page
+    assert "[b]:x:" in page
+    assert "[b]:x:" in shell.run("jobs").stdout
+    assert (
+        "ollama:x: ollama is not in this version yet" in shell.run("status", code=1, EMBEDQ_EMBEDDER="ollama:x").stderr
+    )
+    assert "no collection '[bold]:x:'" in shell.run("search", "[bold]:x:", "y", code=1).stderr
+
+
+def test_a_text_cannot_steer_the_terminal() -> None:
+    """Escape sequences and other controls are shown as signs; letters of all scripts stay."""
+    assert literal("\x1b[2J\x07 \x9b \x7f") == "␛[2J␇ � ␡"
+    assert literal("Ä 織機 🧵\n\t") == "Ä 織機 🧵\n\t"
+    assert drawn(table([Column(name="text")], [["a\x1b[2Jb"]], width=40), 40)[-2].strip() == "a␛[2Jb"
+
+
+def test_consoles_read_neither_markup_nor_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is printed anywhere, a string is a string."""
+    console().print("[red]:x:[/red]")
+
+    assert capsys.readouterr().out == "[red]:x:[/red]\n"
+
+
+@pytest.mark.parametrize("width", [28, 40, 60, 80, 120])
+def test_the_status_fits_the_screen(width: int) -> None:
+    """On any screen each collection has one line with its name's beginning, its share and what is pending."""
+    busy = Counts(pending=1_234_567, processing=100, completed=5, failed=3, cancelled=2, records=2_000_000, missing=9)
+    lines = drawn(
+        page(status({LONG: busy, "notes": Counts(completed=1, records=1)}), "sqlite:///x.db", width=width), width
+    )
+
+    assert max(len(line) for line in lines) <= width
+    [row] = [line for line in lines if line.startswith(" know")]
+    assert "99.9 %" in row
+    assert "1,234,567" in row
+    assert [line for line in lines if line.startswith(" notes")]
+    assert ("completed" in "".join(lines)) == (width > 80)
+
+
+def test_many_collections_leave_room_for_the_rest() -> None:
+    """On a screen that cannot scroll, the busiest are shown, and how many are not; the notes stay in sight."""
+    counts = {f"c{number:03}": Counts(records=1, completed=1) for number in range(300)}
+    counts["c123"] = Counts(records=1, failed=1, missing=1)
+
+    lines = drawn(page(status(counts, workers=2), "sqlite:///x.db", width=100, height=30), 100)
+
+    assert len(lines) <= 30
+    assert any(line.startswith(" c123") for line in lines)
+    shown = [line for line in lines if line.startswith(" c") and "collection" not in line]
+    assert any(f"… and {300 - len(shown)} collections with less to do" in line for line in lines)
+    assert "a note with [bold] and :smile:" in lines[-1]
+    assert len(drawn(page(status(counts), "sqlite:///x.db", width=100), 100)) > 300
+
+
+def test_one_worker_is_one() -> None:
+    """The headline counts as people do."""
+    counts = {"notes": Counts(records=1)}
+    heads = [drawn(page(status(counts, workers=number), "u", width=80), 80)[0] for number in (0, 1, 2)]
+
+    assert [head.split("   ")[-1] for head in heads] == ["no worker", "1 worker", "2 workers"]
+
+
+def test_a_narrow_table_keeps_what_matters() -> None:
+    """The least worthy column goes first; a name is cut, a sentence goes on in the next line."""
+    columns = [
+        Column(name="job"),
+        Column(name="record", least=8),
+        Column(name="when", worth=1),
+        Column(name="error", least=20, wraps=True),
+    ]
+    rows = [
+        ["7", "a-very-long-name-of-a-record", "12 m 05 s ago", "The provider refuses this input, as it was told to."]
+    ]
+
+    wide, narrow = drawn(table(columns, rows, width=120), 120), drawn(table(columns, rows, width=44), 44)
+
+    assert wide[3] == f" 7    {rows[0][1]}  12 m 05 s ago  {rows[0][3]}"
+    assert "when" not in narrow[1]
+    assert narrow[3].startswith(" 7    a-very-")
+    assert "…" in narrow[3]
+    assert " ".join(line[15:].strip() for line in narrow[3:-1]).endswith("as it was told to.")
+
+
+def test_the_help_breaks_no_sentence(shell: Shell) -> None:
+    """A paragraph of a docstring is set anew for the screen, whatever its lines in the source."""
+    page = shell.run("import", "--help", COLUMNS="200").stdout
+
+    assert "so it holds for every process. The queue resumes even if the import fails; if it was paused before" in page
+
+
+def test_counts_are_said_as_people_do(shell: Shell) -> None:
+    """One record, two records."""
+    assert "1 record into notes" in shell.run("put", "notes", shell.write("a.jsonl", *notes(1))).stdout
+    assert "2 records into notes" in shell.run("put", "notes", shell.write("b.jsonl", *notes(2))).stdout
+
+
+def test_a_number_that_is_too_large_is_looked_for_as_text(shell: Shell) -> None:
+    """A shell knows no types: a long number may well be a text."""
+    number = "9" * 30
+    shell.run("put", "books", shell.write("b.jsonl", {"id": "a", "text": "loom", "attributes": {"isbn": number}}))
+
+    assert len(shell.facts("search", "books", "loom", "-m", "keyword", "-f", f"isbn={number}")["hits"]) == 1
