@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import machine
+from embedq.cli.running import SWITCH_SECONDS
 from figure import Figure, Scale
 from place import HOME
 
@@ -44,6 +45,7 @@ def main() -> int:
         for name, purpose in THEMES.items():
             console.print(f"{name:<12} {purpose}", highlight=False)
         return 0
+    sys.setswitchinterval(SWITCH_SECONDS)  # as `embedq up`, `serve` and `work` do
     names = asked.only or list(THEMES)
     console.print(f"[dim]{machine.described()}[/dim]", highlight=False)
     measured = {name: _measure(name, Scale(quick=asked.quick)) for name in names}

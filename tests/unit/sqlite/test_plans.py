@@ -42,6 +42,7 @@ HOT = {
     "list pending": reading.LIST_PENDING,
     "list failed": reading.LIST_FAILED,
     "oldest": reading.OLDEST,
+    "the line": listing.LINE,
     "missing": keeping.MISSING,
     "processing": listing.PROCESSING,
     "truncated": listing.TRUNCATED,

@@ -25,7 +25,7 @@ DELETE FROM embedq_ready WHERE (space, key, job) IN (
 # Put jobs into the line.
 QUEUE = f"""
 INSERT OR IGNORE INTO embedq_ready
-SELECT j.space, {KEY}, j.id FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
+SELECT j.space, {KEY}, j.id, j.collection FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
 """
 
 # Arm: the record's hash now, no failures, armed since every lease that was ever given.

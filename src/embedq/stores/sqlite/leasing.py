@@ -23,7 +23,8 @@ UNION SELECT job FROM (SELECT job FROM embedq_later WHERE since > ?2 LIMIT ?3)
 """
 PROMOTE = f"""
 INSERT OR IGNORE INTO embedq_ready
-SELECT j.space, {KEY}, j.id FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value WHERE j.status = 0
+SELECT j.space, {KEY}, j.id, j.collection FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
+WHERE j.status = 0
 """
 PROMOTED = "DELETE FROM embedq_later WHERE job IN (SELECT value FROM json_each(?))"
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from embedq.errors import Invalid
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priority, Reason, RecordId, WorkerId
 from embedq.stores.sqlite.collections import find, read_retry, read_space
 from embedq.stores.sqlite.judging import read_fault
 from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, OPEN
 from embedq.stores.sqlite.moments import when, when_or_none
-from embedq.stores.sqlite.reading import number
+from embedq.stores.sqlite.reading import OLDEST, number
 
 JOBS = """
 SELECT j.id, c.name, x.id, s.id, s.provider, s.model, s.asked, s.dimensions, s.version,
@@ -20,7 +21,17 @@ SELECT j.id, c.name, x.id, s.id, s.provider, s.model, s.asked, s.dimensions, s.v
   j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at
 FROM embedq_job j {index} JOIN embedq_collection c ON c.id = j.collection JOIN embedq_space s ON s.id = j.space
 JOIN embedq_record x ON x.rid = j.record LEFT JOIN embedq_worker w ON w.id = j.worker
-WHERE c.name IS NOT NULL AND {conditions} ORDER BY {order} LIMIT ?
+WHERE c.name IS NOT NULL AND {conditions} ORDER BY j.id DESC LIMIT ?
+"""
+
+# Pending jobs in line, after a place in it, and those in the waiting room.
+LINE = """
+SELECT space, key, job FROM embedq_ready
+WHERE (space, key, job) > (?, ?, ?) AND (?4 IS NULL OR collection = ?4) ORDER BY space, key, job LIMIT ?5
+"""
+WAITING_ROOM = """
+SELECT l.due, l.job FROM embedq_later l CROSS JOIN embedq_job j ON j.id = l.job
+WHERE (l.due, l.job) > (?, ?) AND (?3 IS NULL OR j.collection = ?3) ORDER BY l.due, l.job LIMIT ?4
 """
 
 # Jobs under a lease, with whose it is and until when.
@@ -29,7 +40,7 @@ SELECT e.value, l.since, l.until, w.name FROM embedq_lease l CROSS JOIN json_eac
 LEFT JOIN embedq_worker w ON w.id = l.worker
 """
 TALLIES = """
-SELECT c.name, c.id, t.open, t.completed, t.failed, t.cancelled, t.records, t.missing
+SELECT c.name, c.id, c.space, t.open, t.completed, t.failed, t.cancelled, t.records, t.missing
 FROM embedq_collection c JOIN embedq_tally t ON t.collection = c.id WHERE c.name IS NOT NULL ORDER BY c.name
 """
 PROCESSING = """
@@ -41,7 +52,6 @@ TRUNCATED = """
 SELECT x.collection, count(*) FROM embedq_vector v CROSS JOIN embedq_record x ON x.rid = v.record AND x.hash = v.hash
 WHERE v.truncated = 1 GROUP BY 1
 """
-OLDEST = "SELECT min(queued_at) FROM embedq_job WHERE collection = ? AND status = 0"
 DEAD = """
 SELECT c.name, j.reason, j.error ->> '$.category', j.error ->> '$.code', count(*), max(j.completed_at),
   j.error ->> '$.message'
@@ -50,7 +60,6 @@ WHERE j.status = 3 AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC
 """
 
 STATUS = {
-    JobStatus.PENDING: ("j.status = 0", "INDEXED BY embedq_job_open"),
     JobStatus.PROCESSING: ("j.status = 0", ""),
     JobStatus.RETRYING: ("j.status = 0 AND j.attempts > 0", "INDEXED BY embedq_job_retrying"),
     JobStatus.COMPLETED: ("j.status = 2", ""),
@@ -76,33 +85,34 @@ def job(db: sqlite3.Connection, wanted: JobId) -> Job | None:
 
 
 def jobs(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """List jobs, newest first; pending ones as they wait, oldest first."""
+    """List jobs, newest first; pending ones as they stand in line, then those that wait."""
+    if which.status is JobStatus.PENDING:
+        return _pending(db, which, limit, cursor)
     holders = _holders(db)
     conditions, values, index = _conditions(db, which, holders)
-    waiting = which.status is JobStatus.PENDING
-    if cursor is not None and waiting:
-        conditions.append("(j.collection, j.queued_at, j.id) > (?, ?, ?)")
-        values += _place(cursor)
-    elif cursor is not None:
+    if cursor is not None:
         conditions.append("j.id < ?")
         values.append(number(cursor))
-    order = "j.collection, j.queued_at, j.id" if waiting else "j.id DESC"
-    rows = _select(db, conditions, values, index, limit, order)
-    return Page(
-        [_job(row, holders) for row in rows], _next_cursor(db, rows, waiting=waiting) if len(rows) == limit else None
-    )
+    rows = _select(db, conditions, values, index, limit)
+    return Page([_job(row, holders) for row in rows], str(rows[-1][0]) if len(rows) == limit else None)
 
 
-def _place(cursor: str) -> list[int]:
-    parts = [number(part) for part in cursor.split(".")]
-    return parts if len(parts) == len(("collection", "queued_at", "id")) else [number("no place in line")]
-
-
-def _next_cursor(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]], *, waiting: bool) -> str:
-    if not waiting:
-        return str(rows[-1][0])
-    place = db.execute("SELECT collection, queued_at, id FROM embedq_job WHERE id = ?", (rows[-1][0],)).fetchone()
-    return ".".join(map(str, place))
+def _pending(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
+    """Walk the line, then the waiting room. A cursor is a place in one of them."""
+    collection = None if which.collection is None else find(db, which.collection).id
+    place = [number(part) for part in cursor.split(".")] if cursor else [0, 0, 0]
+    if len(place) not in (2, 3):
+        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
+    found: list[tuple[int, ...]] = []
+    if len(place) == 3:  # noqa: PLR2004 space, key, job
+        found = db.execute(LINE, (*place, collection, limit)).fetchall()
+        place = [0, 0]
+    if len(found) < limit:
+        found += db.execute(WAITING_ROOM, (*place, collection, limit - len(found))).fetchall()
+    listed = json.dumps([row[-1] for row in found])
+    rows = {row[0]: row for row in _select(db, ["j.id IN (SELECT value FROM json_each(?))"], [listed], "", limit)}
+    shown = [_job(rows[row[-1]], {}) for row in found if row[-1] in rows]
+    return Page(shown, ".".join(map(str, found[-1])) if len(found) == limit else None)
 
 
 def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> tuple[list[str], list[Any], str]:
@@ -113,7 +123,7 @@ def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> t
     if which.status is JobStatus.PROCESSING:
         conditions.append("j.id IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(holders)))
-    if which.status in (JobStatus.PENDING, JobStatus.RETRYING):
+    if which.status is JobStatus.RETRYING:
         conditions.append("j.id NOT IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(holders)))
     if which.collection is not None:
@@ -126,14 +136,9 @@ def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> t
 
 
 def _select(
-    db: sqlite3.Connection,
-    conditions: Sequence[str],
-    values: Sequence[Any],
-    index: str,
-    limit: int,
-    order: str = "j.id DESC",
+    db: sqlite3.Connection, conditions: Sequence[str], values: Sequence[Any], index: str, limit: int
 ) -> list[tuple[Any, ...]]:
-    statement = JOBS.format(conditions=" AND ".join(conditions), index=index, order=order)
+    statement = JOBS.format(conditions=" AND ".join(conditions), index=index)
     return db.execute(statement, (*values, limit)).fetchall()
 
 
@@ -188,15 +193,15 @@ def counts(db: sqlite3.Connection) -> dict[str, Counts]:
             missing=missing,
             truncated=truncated[id_],
         )
-        for name, id_, opened, completed, failed, cancelled, records, missing in db.execute(TALLIES)
+        for name, id_, _, opened, completed, failed, cancelled, records, missing in db.execute(TALLIES)
     }
 
 
 def oldest_pending(db: sqlite3.Connection, now: int) -> dict[str, timedelta]:
     """Say per collection how long its oldest open job waits."""
     waits = {}
-    for name, id_, *_ in db.execute(TALLIES).fetchall():
-        (oldest,) = db.execute(OLDEST, (id_,)).fetchone()
+    for name, id_, space, *_ in db.execute(TALLIES).fetchall():
+        (oldest,) = db.execute(OLDEST, (space, id_)).fetchone()
         if oldest is not None:
             waits[name] = timedelta(milliseconds=max(0, now - oldest))
     return waits

@@ -35,7 +35,9 @@ INSERT_JOBS = """
 INSERT INTO embedq_job (id, record, collection, space, priority, queued_at, hash, created_at)
 SELECT ?1 + rid - ?2, rid, collection, ?3, ?4, ?5, hash, ?5 FROM embedq_record WHERE rid BETWEEN ?2 AND ?6
 """
-INSERT_READY = f"INSERT INTO embedq_ready SELECT j.space, {KEY}, j.id FROM embedq_job j WHERE j.id BETWEEN ? AND ?"
+INSERT_READY = f"""
+INSERT INTO embedq_ready SELECT j.space, {KEY}, j.id, j.collection FROM embedq_job j WHERE j.id BETWEEN ? AND ?
+"""
 INSERT_MISSING = "INSERT INTO embedq_missing SELECT ?, rid FROM embedq_record WHERE rid BETWEEN ? AND ?"
 
 # Records that were there, live or deleted.

@@ -22,6 +22,7 @@ from embedq.model import (
     Vector,
 )
 from embedq.stores.sqlite.collections import Found, find
+from embedq.stores.sqlite.keys import LANE
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import names
 
@@ -69,7 +70,17 @@ SELECT e.value, s.embedding FROM json_each(?1) e CROSS JOIN embedq_spare s
   ON s.space = ?3 AND s.hash = substr(?2, 1 + e.value * 32, 32)
 """
 TALLY = "SELECT open, records, missing FROM embedq_tally WHERE collection = ?"
-OLDEST = "SELECT min(queued_at) FROM embedq_job WHERE collection = ? AND status = 0"
+
+# The oldest pending job of a collection: its first in each lane, or one that waits after a failure or a refusal.
+OLDEST = f"""
+SELECT min(queued_at) FROM (
+  SELECT (SELECT r.key % {LANE} FROM embedq_ready r WHERE r.space = ?1 AND r.key >= l.value * {LANE}
+            AND r.key < (l.value + 1) * {LANE} AND r.collection = ?2 ORDER BY r.key LIMIT 1) AS queued_at
+  FROM json_each('[0,1,2,3,4,5,6,7]') l
+  UNION ALL
+  SELECT min(j.queued_at) FROM embedq_job j
+  WHERE j.collection = ?2 AND j.status = 0 AND (j.attempts > 0 OR j.refused_at IS NOT NULL))
+"""
 
 
 def get(db: sqlite3.Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool) -> list[Record]:
@@ -106,7 +117,7 @@ def freshness(db: sqlite3.Connection, name: str, now: int) -> Freshness:
     """Say how far vectors are behind."""
     collection = find(db, name)
     opened, records, missing = db.execute(TALLY, (collection.id,)).fetchone()
-    (oldest,) = db.execute(OLDEST, (collection.id,)).fetchone()
+    (oldest,) = db.execute(OLDEST, (collection.space, collection.id)).fetchone()
     return Freshness(
         coverage=1.0 if not records else (records - missing) / records,
         pending=opened,

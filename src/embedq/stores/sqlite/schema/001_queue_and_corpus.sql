@@ -104,16 +104,18 @@ CREATE TABLE embedq_job (
   error         TEXT,                        -- JSON
   UNIQUE (record, space)
 );
-CREATE INDEX embedq_job_open ON embedq_job (collection, queued_at, id) WHERE status = 0;
+CREATE INDEX embedq_job_waiting ON embedq_job (collection, queued_at)
+  WHERE status = 0 AND (attempts > 0 OR refused_at IS NOT NULL);  -- none names a job that simply runs: settling is hot
 CREATE INDEX embedq_job_retrying ON embedq_job (id) WHERE status = 0 AND attempts > 0;
 CREATE INDEX embedq_job_failed ON embedq_job (id) WHERE status = 3;
 CREATE INDEX embedq_job_cancelled ON embedq_job (id) WHERE status = 4;
 
 -- key = lane * 2^48 + queued_at, so that one index serves strict lanes and age within them.
 CREATE TABLE embedq_ready (
-  space INTEGER NOT NULL,
-  key   INTEGER NOT NULL,
-  job   INTEGER NOT NULL,
+  space      INTEGER NOT NULL,
+  key        INTEGER NOT NULL,
+  job        INTEGER NOT NULL,
+  collection INTEGER NOT NULL,
   PRIMARY KEY (space, key, job)
 ) WITHOUT ROWID;
 
