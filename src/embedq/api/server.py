@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from embedq.errors import SettingsError
 
 GRACE_SECONDS = 10  # for requests that are under way when the server is told to stop
+KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep theirs: a connection is never closed under a request
 TICK_SECONDS = 1.0  # the Date header's step
 
 
@@ -50,6 +51,7 @@ class Server:
                 proxy_headers=False,  # nobody else decides who the caller is
                 server_header=False,
                 timeout_graceful_shutdown=GRACE_SECONDS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 ws="none",
             )
         )
