@@ -53,17 +53,16 @@ class SqliteQueue:
         """See `ports.Leasing`."""
         news = self._file.wake.news
 
-        def work(tx: Transaction) -> Settled:
+        def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Parcel | timedelta | None]:
             moment = stamp(now, tx.now)
             jobs = settling.settle(tx, outcomes, self._grants, moment) if outcomes else frozenset()
-            if then is None:
-                return Settled(jobs=jobs)
-            return Settled(jobs=jobs, next=leasing.lease(tx, then, self._turns, self._grants, moment))
+            return jobs, None if then is None else leasing.take(tx, then, self._turns, moment)
 
-        settled = await self._file.write(work, bulk=True)
-        if then is not None and not then.prefetch and not settled.next.leases:
+        jobs, parcel = await self._file.write(work, bulk=True)
+        following = leasing.unpack(parcel, self._grants)
+        if then is not None and not then.prefetch and not following.leases:
             self._file.wake.found_nothing(news)
-        return settled
+        return Settled(jobs=jobs, next=following)
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 
 from embedq.model import Ask, Lease, Leased, RetryPolicy
 from embedq.stores.sqlite.collections import names
@@ -83,15 +84,40 @@ class Turns:
         return self._asks_alone % SOLO_TURN == 1
 
 
-def lease(tx: Transaction, ask: Ask, turns: Turns, grants: Grants, now: int) -> Leased:
-    """Lease a batch of one space, or say when to ask again."""
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What the writer took for a worker: rows as they are. Making leases of them is on the asker's time."""
+
+    taken: Sequence[Taken]
+    known: Mapping[int, tuple[str | None, RetryPolicy]]
+    token: int
+    worker: int
+    space: int
+    since: int
+    until: int
+    listed: str
+
+
+def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelta | None:
+    """Lease a batch of one space; if there is none, say how long until something may be due."""
     _promote(tx.db, now)
     allowed = (SOLO_LANES, ids(ask.spaces), now, now + SET_BACK)
     spaces = tx.db.execute(OPEN_SPACES, allowed).fetchall()
     taken, space = _take(tx.db, spaces, ask, turns)
     if not taken:
-        return Leased(again_after=_until_due(tx.db, ids(ask.spaces), now))
-    return Leased(leases=_grant(tx.db, taken, space, ask, grants, now))
+        return _until_due(tx.db, ids(ask.spaces), now)
+    return _parcel(tx.db, taken, space, ask, now)
+
+
+def unpack(parcel: Parcel | timedelta | None, grants: Grants) -> Leased:
+    """Make leases of what was taken, on the asker's thread, and keep them in mind."""
+    if not isinstance(parcel, Parcel):
+        return Leased(again_after=parcel)
+    leases = _leases(parcel)
+    counted = sums([row[2] for row in parcel.taken], [row[0] % LANE for row in parcel.taken])
+    jobs = [lease.job_id for lease in leases]
+    grants.remember(Grant(parcel.token, parcel.worker, parcel.space, parcel.since, jobs, parcel.listed, counted))
+    return Leased(leases=leases)
 
 
 def _promote(db: sqlite3.Connection, now: int) -> None:
@@ -150,27 +176,19 @@ def _stretch(db: sqlite3.Connection, space: int, low: int, high: int, limit: int
     return taken
 
 
-def _grant(
-    db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask, grants: Grants, now: int
-) -> list[Lease]:
-    """Write the lease and hand it out job by job."""
+def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask, now: int) -> Parcel:
+    """Write the lease."""
     until = now + span(ask.span)
     worker = number_of(db, ask.worker, now)
     listed = ids([row[1] for row in taken])
     token = db.execute(LEASE, (worker, space, now, now, until, listed)).lastrowid or 0
-    counted = sums([row[2] for row in taken], [row[0] % LANE for row in taken])
-    leases = _leases(taken, names(db, [collection for collection, _, _ in counted]), (token, when(until)), space)
-    grants.remember(Grant(token, worker, space, now, [lease.job_id for lease in leases], listed, counted))
-    return leases
+    known = names(db, list({row[2] for row in taken}))
+    return Parcel(taken, known, token, worker, space, now, until, listed)
 
 
-def _leases(
-    taken: Sequence[Taken],
-    known: Mapping[int, tuple[str | None, RetryPolicy]],
-    shared: tuple[int, datetime],
-    space: int,
-) -> list[Lease]:
+def _leases(parcel: Parcel) -> list[Lease]:
     """Make the leases. What is the same for many is made once."""
+    taken, known, space, shared = parcel.taken, parcel.known, parcel.space, (parcel.token, when(parcel.until))
     facts = {packed: _unpacked(packed) for packed in {row[6] for row in taken}}
     ends = {collection: (retry, *shared) for collection, (_, retry) in known.items()}
     names_ = {collection: name or "" for collection, (name, _) in known.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embedq.stores.sqlite.connection import connect
 
-PERIOD = 0.05  # seconds: a quarter of a percent of a core, and a wake-up well under a tenth of a second
+PERIOD = 0.07  # seconds: a fifth of a percent of a core, and a wake-up well under a tenth of a second
 
 
 class Watcher:

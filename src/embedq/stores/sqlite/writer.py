@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, TypeVar
 
 from embedq.errors import StoreError, StoreUnusable
@@ -20,6 +21,8 @@ from embedq.stores.sqlite.transaction import Transaction
 T = TypeVar("T")
 Work = Callable[[Transaction], T]
 MOST_PER_COMMIT = 256
+BULK_SECONDS = 0.002  # as much bulky work as takes this long shares a commit
+LEARNING = 0.1  # how fast the figure of what a call takes follows
 IDLE = 1.0  # seconds without work after which the log file is cut short
 
 
@@ -49,6 +52,7 @@ class Writer:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._waiting: list[_Call] = []  # taken from the queue, and not served yet
         self._bulk_is_next = False
+        self._bulk_call = BULK_SECONDS  # how long a bulky call takes of late
         self._open = True  # until `close` says that no more will come
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="embedq-writer", daemon=True)
@@ -94,15 +98,16 @@ class Writer:
     def _next_group(self) -> list[_Call]:
         """Wait for calls and choose who shares the next commit.
 
-        Single writes share one. Bulky work has a commit to itself, so that nobody ever waits for two of its kind. The
-        two sorts take turns.
+        Single writes share one. Bulky work shares one as far as it is quick, so that nobody waits long for it. The two
+        sorts take turns.
         """
         self._gather()
         prompt = [call for call in self._waiting if not call.bulk]
         bulk = [call for call in self._waiting if call.bulk]
         self._bulk_is_next = bool(bulk) and (self._bulk_is_next or not prompt)
-        group = bulk[:1] if self._bulk_is_next else prompt[:MOST_PER_COMMIT]
-        self._waiting = [*prompt, *bulk[1:]] if self._bulk_is_next else [*prompt[MOST_PER_COMMIT:], *bulk]
+        most = max(1, int(BULK_SECONDS / self._bulk_call))
+        group = bulk[:most] if self._bulk_is_next else prompt[:MOST_PER_COMMIT]
+        self._waiting = [*prompt, *bulk[most:]] if self._bulk_is_next else [*prompt[MOST_PER_COMMIT:], *bulk]
         self._bulk_is_next = not self._bulk_is_next
         return group
 
@@ -151,8 +156,11 @@ class Writer:
                 raise StoreUnusable(f"{self._path} was replaced by another file: nothing more is written; restart")
             self._db.execute("BEGIN IMMEDIATE")
             transaction = Transaction(self._db, clock())
+            began = perf_counter()
             for call in group:
                 _perform(transaction, call, self._path, alone=len(group) == 1)
+            if group[0].bulk:
+                self._bulk_call += LEARNING * ((perf_counter() - began) / len(group) - self._bulk_call)
             if not self._db.in_transaction:
                 return None  # the only caller's work was undone
             transaction.flush_words()
