@@ -1,9 +1,11 @@
 """When the write-ahead log goes into the database file."""
 
 import sqlite3
+from collections.abc import Callable
 
 FEW, MANY = 200, 600  # frames: the log is worth a checkpoint between these
 LONGEST_PAUSE = 64  # commits
+HIGH_TIME = 4  # pauses
 
 
 class Checkpointer:
@@ -19,11 +21,11 @@ class Checkpointer:
         self._pause = 4
         self.has_work = False
 
-    def after_commit(self) -> None:
-        """Count a commit; checkpoint when it is time."""
+    def after_commit(self, *, is_awaited: Callable[[], bool]) -> None:
+        """Count a commit; checkpoint when it is time, but not while a put waits for us, unless it is high time."""
         self.has_work = True
         self._commits += 1
-        if self._commits >= self._pause:
+        if self._commits >= HIGH_TIME * self._pause or (self._commits >= self._pause and not is_awaited()):
             self._commits = 0
             self._adapt(self._checkpoint("PASSIVE"))
 

@@ -43,6 +43,13 @@ class Gate:
         fcntl.flock(self._next, fcntl.LOCK_UN)
         return entered
 
+    def is_awaited(self) -> bool:
+        """Say whether somebody is next in line."""
+        if not _taken(self._next):
+            return True
+        fcntl.flock(self._next, fcntl.LOCK_UN)
+        return False
+
     def leave(self) -> None:
         """Let the next one in."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)

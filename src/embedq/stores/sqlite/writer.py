@@ -129,16 +129,22 @@ class Writer:
     def _serve_group(self, group: Sequence[_Call]) -> None:
         """Serve a group. Whatever goes wrong, every caller gets an answer and the thread lives on."""
         self._gate.enter(bulk=all(call.bulk for call in group))
+        before = self._db.total_changes
         try:
             committed = self._try(group)
             _deliver(group)
             if committed is not None:
                 self._committed(committed)
-            self._checkpointer.after_commit()
+            if self._db.total_changes != before:  # a lease that found nothing leaves nothing to tidy up
+                self._checkpointer.after_commit(is_awaited=self._is_awaited)
         except Exception:  # noqa: BLE001 a service loop: the answers are out, and nobody is left to be told
             return
         finally:
             self._gate.leave()
+
+    def _is_awaited(self) -> bool:
+        """Say whether a single write waits, here or at the gate."""
+        return not self._calls.empty() or any(not call.bulk for call in self._waiting) or self._gate.is_awaited()
 
     def _try(self, group: Sequence[_Call]) -> Transaction | None:
         try:
