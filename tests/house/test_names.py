@@ -14,6 +14,7 @@ PUBLIC = {
     "embedq.testing.stores": {"StoreSuite", "JobStoreSuite", "CorpusSuite"},
     "embedq.testing.embedder": {"EmbedderSuite"},
     "embedq.testing.postgres": {"PostgresServer"},
+    "embedq.stores.postgres": {"PostgresStore"},
     "embedq.stores.sqlite": {"SqliteStore"},
 }
 

@@ -1,0 +1,5 @@
+"""PostgreSQL with pgvector as corpus and queue: any number of processes on any number of machines."""
+
+from embedq.stores.postgres.store import PostgresStore
+
+__all__ = ["PostgresStore"]

@@ -1,0 +1,132 @@
+"""Telling other processes that there is work, and hearing it from them, on a connection and a thread of its own."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable
+
+from embedq.errors import StoreError
+from embedq.stores.postgres.address import Address
+from embedq.stores.postgres.connection import Connection, connect
+from embedq.stores.postgres.faults import Fault
+
+CHANNEL = "embedq"
+RING = "SELECT pg_notify('embedq', '')"
+QUIET = 0.05  # seconds between two rings: a commit that notifies costs every writer a global lock
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # before the connection is opened again
+ALIVE = 30.0  # seconds after which a silent connection is asked whether it is still there
+
+
+class Bell:
+    """Rings for others at most every few hundredths of a second, at once when it was quiet; hears others ring."""
+
+    def __init__(self, address: Address, heard: Callable[[], None]) -> None:
+        """Start nothing yet; `heard` is called on the bell's thread, also when a lost connection is back."""
+        self._address = address
+        self._heard = heard
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._rings, self._changed, self._stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._wants_to_hear = False
+        self._closed = False
+
+    def ring(self) -> None:
+        """Tell the others, soon. Safe from any thread, and costs the caller nothing."""
+        self._call(self._rings)
+
+    def listen(self) -> None:
+        """Hear the others from now on. Behind a transaction pooler nobody can."""
+        if not self._wants_to_hear and not self._address.pooler:
+            self._wants_to_hear = True
+            self._call(self._changed)
+
+    def close(self) -> None:
+        """End connection and thread; a ring that is still due is rung."""
+        with self._lock:
+            self._closed = True
+            loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            try:
+                loop.call_soon_threadsafe(self._stopped.set)
+            except RuntimeError:  # it has ended by itself
+                return
+            thread.join()
+
+    def _call(self, event: asyncio.Event) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._main, name="embedq-bell", daemon=True)
+                self._thread.start()
+        self._loop.call_soon_threadsafe(event.set)
+
+    def _main(self) -> None:
+        if self._loop is None:
+            return
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        """Keep a connection, and open it anew when it is lost."""
+        pause = FIRST_PAUSE
+        while not self._stopped.is_set():
+            try:
+                connection = await connect(self._address)
+            except StoreError:
+                await _first(self._stopped.wait(), asyncio.sleep(pause * random.uniform(0.5, 1.0)))  # noqa: S311 no secret
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            pause = FIRST_PAUSE
+            try:
+                await self._use(connection)
+            except Fault:
+                continue
+            finally:
+                connection.terminate()
+
+    async def _use(self, connection: Connection) -> None:
+        listening = False
+        connection.add_termination_listener(lambda _: self._changed.set())
+        while not connection.is_closed():
+            if self._wants_to_hear and not listening:
+                await connection.add_listener(CHANNEL, self._hear)
+                listening = True
+                self._heard()  # what was rung before is unknown
+            if self._rings.is_set():
+                self._rings.clear()
+                await connection.execute(RING)
+                await _first(self._stopped.wait(), asyncio.sleep(QUIET))
+            elif self._stopped.is_set():
+                return
+            else:
+                await self._pause(connection)
+
+    async def _pause(self, connection: Connection) -> None:
+        """Wait for something to do; make sure now and then that the connection is still there."""
+        self._changed.clear()
+        events = (self._rings.wait(), self._changed.wait(), self._stopped.wait())
+        if not await _first(*events, asyncio.sleep(ALIVE)):
+            return
+        async with asyncio.timeout(ALIVE):
+            await connection.execute("SELECT 1")
+
+    def _hear(self, connection: Connection, pid: int, channel: str, payload: str) -> None:
+        del channel, payload
+        if pid != connection.get_server_pid():  # our own ring was heard in this process already
+            self._heard()
+
+
+async def _first(*waits: object) -> bool:
+    """Wait for the first of these; say whether it was the last one named."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]  # type: ignore[call-overload]  # coroutines all
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return tasks[-1] in done

@@ -1,0 +1,119 @@
+"""What this process remembers of collections. Writers and leases say when it is out of date."""
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from embedq.errors import NotFound
+from embedq.model import RetryPolicy
+from embedq.stores.postgres.connection import Connection
+
+COLUMNS = "id, name, revision, space, text_from, priority, retry"
+FIND = f"SELECT {COLUMNS} FROM embedq.collection WHERE name = $1"
+ALL = f"SELECT {COLUMNS} FROM embedq.collection"
+EPOCH = "SELECT epoch FROM embedq.control"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A collection as writers need it."""
+
+    id: int
+    name: str | None  # None: dropped
+    revision: int
+    space: int
+    text_from: tuple[str, ...] | None
+    priority: int
+    retry: RetryPolicy
+
+
+class Catalogue:
+    """Collections by name, for writers, and by number, for leases."""
+
+    def __init__(self) -> None:
+        """Start with nothing known."""
+        self._by_name: dict[str, Found] = {}
+        self._by_id: dict[int, Found] = {}
+        self._epoch = 0
+
+    def recall(self, name: str) -> Found | None:
+        """Recall a collection as it was when it was last read."""
+        return self._by_name.get(name)
+
+    def forget(self, name: str) -> None:
+        """Forget what turned out to be out of date."""
+        self._by_name.pop(name, None)
+
+    def remember(self, found: Found) -> None:
+        """Keep a collection in mind."""
+        if found.name is not None:
+            self._by_name[found.name] = found
+
+    def knows(self, epoch: int, ids: set[int]) -> bool:
+        """Say whether these collections are known as of this count of changes."""
+        return epoch == self._epoch and ids <= self._by_id.keys()
+
+    def name_of(self, id_: int) -> Found | None:
+        """Say which collection a number stands for; None if it is gone."""
+        return self._by_id.get(id_)
+
+    async def read(self, db: Connection) -> None:
+        """Read all collections. The count is read first: a change in between is noticed the next time."""
+        epoch = await db.fetchval(EPOCH)
+        found = [made(row) for row in await db.fetch(ALL)]
+        self._by_id = {item.id: item for item in found}
+        self._by_name = {item.name: item for item in found if item.name is not None}
+        self._epoch = epoch
+
+
+def made(row: Any) -> Found:  # noqa: ANN401 a row
+    """Read a collection's row."""
+    return Found(
+        row["id"],
+        row["name"],
+        row["revision"],
+        row["space"],
+        read_text_from(row["text_from"]),
+        row["priority"],
+        read_retry(row["retry"]),
+    )
+
+
+async def find(db: Connection, name: str) -> Found:
+    """Find a collection as it is now, or say that there is none."""
+    row = await db.fetchrow(FIND, name)
+    if row is None:
+        raise NotFound(f"no collection {name!r}: declare it, or put a first record into it")
+    return made(row)
+
+
+@lru_cache(maxsize=64)
+def read_retry(noted: str) -> RetryPolicy:
+    """Read a retry policy."""
+    found = json.loads(noted)
+    return RetryPolicy(
+        base=timedelta(seconds=found["base"]),
+        factor=found["factor"],
+        cap=timedelta(seconds=found["cap"]),
+        jitter=found["jitter"],
+        max_attempts=found["max_attempts"],
+    )
+
+
+def write_retry(retry: RetryPolicy) -> str:
+    """Write a retry policy."""
+    spans = {"base": retry.base.total_seconds(), "cap": retry.cap.total_seconds()}
+    return json.dumps({**spans, "factor": retry.factor, "jitter": retry.jitter, "max_attempts": retry.max_attempts})
+
+
+@lru_cache(maxsize=64)
+def read_text_from(noted: str | None) -> tuple[str, ...] | None:
+    """Read the attribute names a text is made from."""
+    return None if noted is None else tuple(json.loads(noted))
+
+
+def write_text_from(text_from: tuple[str, ...] | None) -> str | None:
+    """Write the attribute names a text is made from."""
+    return None if text_from is None else json.dumps(text_from, ensure_ascii=False)

@@ -1,0 +1,189 @@
+"""Collections and spaces."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from embedq.errors import Conflict, Invalid, NotFound, StoreError
+from embedq.model import Collection, Declaration, EmbedderName, NewRecord, Priority, RecordId, Space, SpaceId
+from embedq.policy.texts import Limits, compose, hash_of
+from embedq.stores.postgres import putting
+from embedq.stores.postgres.catalogue import FIND, find, made, read_retry, read_text_from, write_retry, write_text_from
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.moments import NOW
+
+SPACE = "s.id AS space_id, s.provider, s.model, s.asked, s.dimensions, s.version"
+LIST = f"""
+SELECT c.name, c.text_from, c.priority, c.retry, c.created_at, {SPACE}
+FROM embedq.collection c JOIN embedq.space s ON s.id = c.space WHERE c.name IS NOT NULL ORDER BY c.name COLLATE "C"
+"""
+
+# Spaces that live collections use.
+SPACES = f"""
+SELECT {SPACE} FROM embedq.space s
+WHERE s.id IN (SELECT space FROM embedq.collection WHERE name IS NOT NULL) ORDER BY s.id
+"""
+
+# One declaration at a time; and nobody puts into a collection while what it is made of changes.
+LOCK_DECLARING = "SELECT pg_advisory_xact_lock(1701667444, 0)"
+LOCK_COLLECTION = "SELECT pg_try_advisory_xact_lock(1701667441, $1)"
+
+SPACE_OF = """
+SELECT id FROM embedq.space WHERE provider = $1 AND model = $2 AND asked = $3 ORDER BY version DESC LIMIT 1
+"""
+CREATE_SPACE = "INSERT INTO embedq.space (provider, model, asked) VALUES ($1, $2, $3) RETURNING id"
+CREATE = f"""
+INSERT INTO embedq.collection (created_at, name, space, text_from, priority, retry) VALUES ({NOW}, $2, $3, $4, $5, $6)
+"""
+CHANGE = """
+UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5
+WHERE id = $1
+"""
+CHANGED = "UPDATE embedq.control SET epoch = epoch + 1"
+HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record WHERE collection = $1 AND valid_to IS NULL)"
+LEARN = "SELECT embedq.learn($1, $2)"
+DROP = "UPDATE embedq.collection SET name = NULL, recompose = NULL, revision = revision + 1 WHERE id = $1"
+
+# A collection whose texts must be made anew, and its next records.
+TO_RECOMPOSE = """
+SELECT id, name, revision, space, text_from, priority, retry, recompose FROM embedq.collection
+WHERE recompose IS NOT NULL AND name IS NOT NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+NEXT_TO_RECOMPOSE = """
+SELECT id FROM embedq.record WHERE collection = $1 AND id > $2 AND valid_to IS NULL ORDER BY id LIMIT $3
+"""
+HOLD = """
+SELECT id, hash, tenant, attributes FROM embedq.record
+WHERE collection = $1 AND id = ANY ($2) AND valid_to IS NULL ORDER BY rid FOR NO KEY UPDATE
+"""
+RECOMPOSED = "UPDATE embedq.collection SET recompose = $2 WHERE id = $1"
+
+PATIENCE, PAUSE = 30.0, 0.05  # seconds for writers under way to end, and between two looks
+
+
+async def listing(database: Database) -> list[Collection]:
+    """List the collections by name."""
+    return [_collection(row) for row in await database.fetch(LIST)]
+
+
+async def spaces(database: Database) -> list[Space]:
+    """List the spaces in use."""
+    return [read_space(row) for row in await database.fetch(SPACES)]
+
+
+async def declare(database: Database, wanted: Declaration, now: datetime | None) -> None:
+    """Create or change a collection. Changed texts are left to `recompose`."""
+    for _ in range(round(PATIENCE / PAUSE)):
+        async with database.transaction() as db:
+            if await _declare(db, wanted, now):
+                database.catalogue.forget(wanted.name)
+                return
+        await asyncio.sleep(PAUSE)
+    raise StoreError(
+        f"a transaction that puts into {wanted.name!r} is open for too long: nothing was changed; try again"
+    )
+
+
+async def _declare(db: Connection, wanted: Declaration, now: datetime | None) -> bool:
+    """Declare, unless a writer is under way who knows the collection as it was."""
+    await db.execute(LOCK_DECLARING)
+    space = await _ensure_space(db, wanted.embedder)
+    texts = write_text_from(wanted.text_from)
+    settled = (space, texts, int(wanted.priority), write_retry(wanted.retry))
+    row = await db.fetchrow(FIND, wanted.name)
+    if row is None:
+        await db.execute(CREATE, now, wanted.name, *settled)
+        await db.execute(CHANGED)
+        return True
+    if (row["space"], row["text_from"], row["priority"], row["retry"]) == settled:
+        return True
+    if (row["space"], row["text_from"]) != settled[:2] and not await db.fetchval(LOCK_COLLECTION, row["id"]):
+        return False
+    if row["space"] != space and await db.fetchval(HAS_RECORDS, row["id"]):
+        raise Conflict(f"collection {wanted.name!r} has records of another embedder: changing it is a migration")
+    await db.execute(CHANGE, row["id"], *settled)
+    await db.execute(CHANGED)
+    if row["text_from"] != texts and texts is not None:
+        await db.execute(RECOMPOSED, row["id"], "")
+    return True
+
+
+async def drop(database: Database, name: str) -> None:
+    """Let a collection's name go; the rest is taken away step by step."""
+    for _ in range(round(PATIENCE / PAUSE)):
+        async with database.transaction() as db:
+            found = await find(db, name)
+            if await db.fetchval(LOCK_COLLECTION, found.id):
+                await db.execute(DROP, found.id)
+                await db.execute(CHANGED)
+                database.catalogue.forget(name)
+                return
+        await asyncio.sleep(PAUSE)
+    raise StoreError(f"a transaction that puts into {name!r} is open for too long: nothing was dropped; try again")
+
+
+async def recompose(database: Database, limit: int, limits: Limits, now: datetime | None) -> int:
+    """Make some texts anew after a change of `text_from`, and arm those that changed; 0 when none is left."""
+    async with database.transaction() as db:
+        row = await db.fetchrow(TO_RECOMPOSE)
+        if row is None:
+            return 0
+        collection = made(row)
+        ids = [found["id"] for found in await db.fetch(NEXT_TO_RECOMPOSE, collection.id, row["recompose"], limit)]
+        held = await db.fetch(HOLD, collection.id, ids)
+        changed = [record for found in held if (record := _made_anew(collection.text_from, found)) is not None]
+        if changed:
+            await putting.put_on(db, collection, changed, limits, now, notify=True)
+        await db.execute(RECOMPOSED, collection.id, ids[-1] if len(ids) == limit else None)
+    return len(ids) or 1
+
+
+def _made_anew(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row
+    """Make one text anew. A record that has none of the new attributes keeps its text."""
+    attributes = json.loads(row["attributes"])
+    try:
+        text = compose(text_from, None, attributes)
+    except Invalid:
+        return None
+    if hash_of(text) == row["hash"]:
+        return None
+    return NewRecord(id=RecordId(row["id"]), attributes=attributes, tenant=row["tenant"])
+
+
+async def learn(database: Database, space: SpaceId, dimensions: int) -> int:
+    """Fix a space's dimensions by its first good answer."""
+    fixed = await database.call(LEARN, space, dimensions)
+    if fixed is None:
+        raise NotFound(f"no space {space}")
+    return int(fixed)
+
+
+async def _ensure_space(db: Connection, embedder: EmbedderName) -> int:
+    key = (embedder.provider, embedder.model, embedder.dimensions or 0)
+    id_ = await db.fetchval(SPACE_OF, *key)
+    if id_ is None:
+        id_ = await db.fetchval(CREATE_SPACE, *key)
+        if embedder.dimensions:
+            await db.execute(LEARN, id_, embedder.dimensions)
+    return int(id_)
+
+
+def _collection(row: Any) -> Collection:  # noqa: ANN401 a row
+    space = read_space(row)
+    declaration = Declaration(
+        name=row["name"],
+        embedder=space.embedder,
+        text_from=read_text_from(row["text_from"]),
+        priority=Priority(row["priority"]),
+        retry=read_retry(row["retry"]),
+    )
+    return Collection(declaration=declaration, space=space, created_at=row["created_at"])
+
+
+def read_space(row: Any) -> Space:  # noqa: ANN401 a row
+    """Read a space's columns."""
+    embedder = EmbedderName(provider=row["provider"], model=row["model"], dimensions=row["asked"] or None)
+    return Space(id=SpaceId(row["space_id"]), embedder=embedder, dimensions=row["dimensions"], version=row["version"])

@@ -1,0 +1,143 @@
+"""The corpus: collections, records, vectors, search."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from embedq.model import (
+    Collection,
+    Declaration,
+    Freshness,
+    Hit,
+    NewRecord,
+    Page,
+    Patch,
+    Query,
+    Receipt,
+    Record,
+    RecordId,
+    Space,
+    SpaceId,
+    Vector,
+)
+from embedq.policy.texts import Limits
+from embedq.stores.postgres import callers, collections, keeping, putting, reading, searching
+from embedq.stores.postgres.catalogue import find
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.database import Database
+
+STEP = 1000  # records handled in one transaction of a longer task
+
+
+class PostgresCorpus:
+    """Records and their vectors in one PostgreSQL database."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        """Speak to an opened database."""
+        self._database = database
+        self._limits = limits
+        self._puts = 0
+
+    async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
+        """See `ports.Declaring`."""
+        await collections.declare(self._database, declaration, now)
+        while await collections.recompose(self._database, STEP, self._limits, now):
+            continue
+        found = await collections.listing(self._database)
+        return next(item for item in found if item.declaration.name == declaration.name)
+
+    async def collections(self) -> Sequence[Collection]:
+        """See `ports.Declaring`."""
+        return await collections.listing(self._database)
+
+    async def drop(self, collection: str, *, now: datetime | None = None) -> None:
+        """See `ports.Declaring`."""
+        await collections.drop(self._database, collection)
+        while await self._database.call(keeping.REMOVE_DROPPED, STEP, now):
+            continue
+
+    async def spaces(self) -> Sequence[Space]:
+        """See `ports.Declaring`."""
+        return await collections.spaces(self._database)
+
+    async def learn(self, space: SpaceId, dimensions: int) -> int:
+        """See `ports.Declaring`."""
+        return await collections.learn(self._database, space, dimensions)
+
+    async def put(
+        self,
+        collection: str,
+        records: Sequence[NewRecord],
+        *,
+        now: datetime | None = None,
+        connection: object | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+        if connection is not None:
+            return await callers.put(self._database, connection, collection, records, self._limits, now)
+        receipts = await putting.put(self._database, collection, records, self._limits, now)
+        self._database.woke()
+        self._puts += 1
+        if self._puts % putting.FOLD_EVERY == 0:
+            await self._database.fetch(putting.FOLD)
+        return receipts
+
+    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
+        """See `ports.Writing`."""
+        receipt = await putting.patch(self._database, collection, record, patch, self._limits, now)
+        self._database.woke()
+        return receipt
+
+    async def delete(
+        self, collection: str, records: Sequence[RecordId], *, purge: bool = False, now: datetime | None = None
+    ) -> Sequence[RecordId]:
+        """See `ports.Writing`."""
+
+        async def work(db: Connection) -> list[RecordId]:
+            found = await find(db, collection)
+            gone = set(await db.fetchval(keeping.RETIRE, found.id, found.space, list(records), purge, now))
+            return [record for record in dict.fromkeys(records) if record in gone]
+
+        return await self._database.run(work, repeat=False)
+
+    async def enqueue(
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        force: bool = False,
+        job_priority: int | None = None,
+        now: datetime | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+        receipts = await self._database.run(
+            lambda db: keeping.enqueue(db, collection, records, force=force, priority=job_priority, now=now),
+            repeat=not force,  # a forced embedding is paid for each time it is asked for
+        )
+        self._database.woke()
+        return receipts
+
+    async def get(
+        self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False
+    ) -> Sequence[Record]:
+        """See `ports.Reading`."""
+        return await self._database.run(
+            lambda db: reading.get(db, collection, records, with_vectors=with_vectors), repeat=True
+        )
+
+    async def records(
+        self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page[Record]:
+        """See `ports.Reading`."""
+        return await self._database.run(lambda db: reading.page(db, collection, status, limit, cursor), repeat=True)
+
+    async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
+        """See `ports.Reading`."""
+        return await self._database.run(lambda db: searching.by_vector(db, collection, vector, query), repeat=True)
+
+    async def search_words(self, collection: str, words: str, query: Query) -> Sequence[Hit]:
+        """See `ports.Reading`."""
+        return await self._database.run(lambda db: searching.by_words(db, collection, words, query), repeat=True)
+
+    async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
+        """See `ports.Reading`."""
+        return await self._database.run(lambda db: reading.freshness(db, collection, now), repeat=True)

@@ -1,0 +1,100 @@
+"""One database, opened: its connections, its bell, and what this process knows of its collections."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from embedq.model import JobId, Reason
+from embedq.stores.postgres.address import Address
+from embedq.stores.postgres.bell import Bell
+from embedq.stores.postgres.catalogue import Catalogue
+from embedq.stores.postgres.connection import Connection, connect_to_installed
+from embedq.stores.postgres.faults import Fault, is_lost, is_undone, state_of, translated
+from embedq.stores.postgres.pool import Pool
+from embedq.stores.postgres.wake import Wake
+from embedq.telemetry import Event, Telemetry
+
+T = TypeVar("T")
+TRIES = 4
+PAUSES = (0.0, 0.05, 0.2)  # seconds before another try
+POLL = timedelta(seconds=5)  # a backstop: a ring may be lost with its connection
+POOLER_POLL = timedelta(seconds=0.5)  # where nobody can ring
+READ_ONLY = "25006"
+
+
+class Database:
+    """What the sides of the store, corpus and queue, share."""
+
+    def __init__(self, address: Address, telemetry: Telemetry) -> None:
+        """Open no connection yet."""
+        self.address = address
+        self.telemetry = telemetry
+        self.wake = Wake()
+        self.catalogue = Catalogue()
+        self._pool = Pool(lambda: connect_to_installed(address))
+        self._bell = Bell(address, self.wake.call)
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Any]:
+        """Read rows; a lost connection is opened anew."""
+        return await self.run(lambda db: db.fetch(statement, *values), repeat=True)
+
+    async def fetchrow(self, statement: str, *values: object) -> Any:  # noqa: ANN401 a row, or None
+        """Read one row; a lost connection is opened anew."""
+        return await self.run(lambda db: db.fetchrow(statement, *values), repeat=True)
+
+    async def call(self, statement: str, *values: object) -> Any:  # noqa: ANN401 whatever it answers
+        """Call what must not be done twice: a lost connection is the caller's to judge."""
+        return await self.run(lambda db: db.fetchval(statement, *values), repeat=False)
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeat: bool) -> T:
+        """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated."""
+        for attempt in range(TRIES):
+            try:
+                async with self._pool.here().connection() as connection:
+                    return await work(connection)
+            except Fault as error:
+                self._take_note(error)
+                again = is_undone(error) or (repeat and is_lost(error))
+                if not again or attempt == TRIES - 1:
+                    raise translated(error, self.address.shown) from error
+            await asyncio.sleep(PAUSES[attempt] * random.uniform(0.5, 1.5))  # noqa: S311 no secret
+        raise AssertionError("the last try returns or raises")
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """Open a transaction of several statements."""
+        try:
+            async with self._pool.here().connection() as connection, connection.transaction():
+                yield connection
+        except Fault as error:
+            self._take_note(error)
+            raise translated(error, self.address.shown) from error
+
+    def woke(self) -> None:
+        """Tell everybody that jobs became ready."""
+        self.wake.call()
+        self._bell.ring()
+
+    def tell_buried(self, job: JobId, reason: Reason) -> None:
+        """Tell of a dead letter that no worker has made."""
+        self.telemetry.emit(Event.JOB_FAILED, level="error", jobId=job, reason=reason)
+
+    async def wait(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
+        """Wait until jobs may have become ready."""
+        self._bell.listen()
+        most = POOLER_POLL if self.address.pooler else POLL
+        longest = min(timeout, most * random.uniform(0.8, 1.2))  # noqa: S311 no secret
+        await self.wake.wait(longest.total_seconds())
+
+    async def close(self) -> None:
+        """Let go of connections and thread."""
+        await asyncio.to_thread(self._bell.close)
+        await self._pool.close()
+
+    def _take_note(self, error: BaseException) -> None:
+        """A host that is gone or has become a standby has no good connections left."""
+        if is_lost(error) or state_of(error) == READ_ONLY:
+            self._pool.here().forget()

@@ -1,0 +1,237 @@
+"""The worker's side of the queue: leases, budgets, pause, the registry."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.errors import StoreError
+from embedq.model import (
+    Ask,
+    Budget,
+    ContentHash,
+    HealthReport,
+    JobId,
+    Lease,
+    Leased,
+    Outcome,
+    Reason,
+    Settled,
+    SpaceId,
+    Vector,
+    Worker,
+    WorkerId,
+    WorkerInfo,
+)
+from embedq.stores.postgres import budgets, leasing, settling, workers
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.keys import key_of
+from embedq.telemetry import Event
+
+LEASE = "SELECT * FROM embedq.lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+SETTLE = "SELECT * FROM embedq.settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+TURN = """
+SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
+FROM embedq.turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) t
+"""
+TURN_WHOLE = """
+SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
+FROM embedq.turn_whole($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) t
+"""
+RENEW = "SELECT token, jobs FROM embedq.renew($1, $2, $3)"
+HAND_BACK = "SELECT embedq.hand_back($1)"
+KNOWN = "SELECT hash, embedding FROM embedq.known($1, $2)"
+FOLD_EVERY = 100  # turns
+MOST_GRANTS = 1024  # batches that are remembered
+
+PAUSE = "UPDATE embedq.control SET paused = true"
+RESUME = """
+WITH lifted AS (UPDATE embedq.space SET held_until = '-infinity' WHERE held_until > '-infinity')
+UPDATE embedq.control SET paused = false, resumes = resumes + 1
+"""
+PAUSED = "SELECT paused FROM embedq.control"
+RESUMES = "SELECT resumes FROM embedq.control"
+
+BUSY_PAUSES = (0.02, 0.05, 0.1, 0.2)  # seconds: how often a settle comes back for jobs that an application holds
+
+
+class PostgresQueue:
+    """Leases in one PostgreSQL database."""
+
+    def __init__(self, database: Database) -> None:
+        """Speak to an opened database."""
+        self._database = database
+        self._turns = leasing.Turns()
+        self._settles = 0
+        self._grants: OrderedDict[int, Sequence[Lease]] = OrderedDict()
+
+    async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
+        """See `ports.Leasing`."""
+        news = self._database.wake.news
+        asked = leasing.arguments(ask, self._turns)
+        row = await self._insist_on_lease(LEASE, [*asked, now], nonce=asked[-1])
+        return await self._leased(ask, row, news)
+
+    async def settle(
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, now: datetime | None = None
+    ) -> Settled:
+        """See `ports.Leasing`."""
+        if not outcomes:
+            return Settled(jobs=frozenset(), next=await self.lease(then, now=now) if then else Leased())
+        if then is None:
+            return Settled(jobs=await self._settle(outcomes, now))
+        news = self._database.wake.news
+        self._settles += 1
+        row = await self._turn(outcomes, then, now)
+        jobs = self._settled(outcomes, row["settled"], row)
+        following = await self._leased(then, row, news)
+        if row["busy"]:
+            jobs |= await self._come_back(outcomes, row["busy"], now)
+        return Settled(jobs=jobs, next=following)
+
+    async def _turn(self, outcomes: Sequence[Outcome], then: Ask, now: datetime | None) -> Any:  # noqa: ANN401 a row
+        """Settle and lease in one call: a whole batch that is done by its token alone, anything else in full."""
+        fold = self._settles % FOLD_EVERY == 0
+        asked = leasing.arguments(then, self._turns)
+        batch = settling.whole(outcomes, self._grants.pop(outcomes[0].lease.token, ()))
+        if batch is not None:
+            values = [outcomes[0].lease.token, len(outcomes), *batch, *asked, fold, now]
+            row = await self._insist_on_lease(TURN_WHOLE, values, nonce=asked[-1])
+            if row["settled"] is not None:
+                return row
+        values = [*settling.arguments(outcomes), False, *asked, fold, now]
+        return await self._insist_on_lease(TURN, values, nonce=asked[-1])
+
+    async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
+        """See `ports.Leasing`."""
+        tokens = sorted({lease.token for lease in leases})
+        rows = await self._database.fetch(RENEW, tokens, span, now)
+        held = {row["token"]: set(row["jobs"]) for row in rows}
+        return {lease.job_id for lease in leases if key_of(lease.job_id) in held.get(lease.token, ())}
+
+    async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+        """See `ports.Leasing`."""
+        rows = await self._database.fetch(KNOWN, space, list(hashes))
+        return {ContentHash(row["hash"]): row["embedding"] for row in rows}
+
+    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
+        """See `ports.Leasing`."""
+        await self._database.wait(timeout)
+
+    async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
+        """See `ports.Budgeting`."""
+        return await budgets.take(self._database, space, budget, now)
+
+    async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
+        """See `ports.Budgeting`."""
+        await self._database.fetch(budgets.HOLD, now, space, span)
+
+    async def budgets(self, *, now: datetime | None = None) -> Mapping[SpaceId, Mapping[str, Any]]:
+        """See `ports.Budgeting`."""
+        return await budgets.states(self._database, now)
+
+    async def pause(self) -> None:
+        """See `ports.Pausing`."""
+        await self._database.fetch(PAUSE)
+
+    async def resume(self) -> None:
+        """See `ports.Pausing`."""
+        await self._database.call(RESUME)
+        self._database.woke()
+
+    async def paused(self) -> bool:
+        """See `ports.Pausing`."""
+        return bool((await self._database.fetchrow(PAUSED))[0])
+
+    async def resumes(self) -> int:
+        """See `ports.Pausing`."""
+        return int((await self._database.fetchrow(RESUMES))[0])
+
+    async def register(self, worker: WorkerInfo, *, now: datetime | None = None) -> None:
+        """See `ports.Fleet`."""
+        await workers.register(self._database, worker, now)
+
+    async def beat(self, worker: WorkerId, report: HealthReport, *, now: datetime | None = None) -> bool:
+        """See `ports.Fleet`."""
+        return await workers.beat(self._database, worker, report, now)
+
+    async def leave(self, worker: WorkerId) -> None:
+        """See `ports.Fleet`."""
+        await self._database.fetch(workers.LEAVE, worker)
+
+    async def workers(self, *, heartbeat: timedelta, now: datetime | None = None) -> Sequence[Worker]:
+        """See `ports.Fleet`."""
+        return await workers.listing(self._database, heartbeat, now)
+
+    async def _insist_on_lease(self, statement: str, values: Sequence[Any], *, nonce: int) -> Any:  # noqa: ANN401 a row
+        """Call once. If the answer is lost, what it may have leased is handed back, as well as can be."""
+        try:
+            return await self._database.run(lambda db: db.fetchrow(statement, *values), repeat=False)
+        except StoreError:
+            await self._hand_back(nonce)
+            raise
+
+    async def _hand_back(self, nonce: int) -> None:
+        try:
+            if await self._database.call(HAND_BACK, nonce):
+                self._database.woke()
+        except StoreError:
+            return  # still out of reach: the lease runs out by itself
+
+    async def _leased(self, ask: Ask, row: Any, news: int) -> Leased:  # noqa: ANN401 a row
+        self._turns.note(ask.spaces, row)
+        if row["taken"] is None:
+            self._database.wake.found_nothing(news)
+        elif not self._database.catalogue.knows(row["epoch"], set(row["collections"])):
+            await self._database.run(self._database.catalogue.read, repeat=True)
+        answer = leasing.leased(row, self._database.catalogue)
+        if answer.leases:
+            self._remember(answer.leases)
+        return answer
+
+    def _remember(self, leases: Sequence[Lease]) -> None:
+        """Keep a batch in mind: if all of it is done, its token says everything."""
+        self._grants[leases[0].token] = leases
+        if len(self._grants) > MOST_GRANTS:
+            self._grants.popitem(last=False)
+
+    async def _settle(self, outcomes: Sequence[Outcome], now: datetime | None) -> frozenset[JobId]:
+        """Settle alone. It may be told twice, so a lost connection is no reason to give up."""
+        values = [*settling.arguments(outcomes), False, now]
+        row = await self._database.fetchrow(SETTLE, *values)
+        jobs = self._settled(outcomes, row["jobs"], row)
+        return jobs | await self._come_back(outcomes, row["busy"], now) if row["busy"] else jobs
+
+    async def _come_back(
+        self, outcomes: Sequence[Outcome], busy: Sequence[int], now: datetime | None
+    ) -> frozenset[JobId]:
+        """Settle what an application's open transaction held; after a few tries it is left to its lease."""
+        settled: frozenset[JobId] = frozenset()
+        for tries, pause in enumerate(BUSY_PAUSES, start=1):
+            await asyncio.sleep(pause)
+            left = set(busy)
+            outcomes = [outcome for outcome in outcomes if key_of(outcome.lease.job_id) in left]
+            values = [*settling.arguments(outcomes), tries == len(BUSY_PAUSES), now]
+            row = await self._database.fetchrow(SETTLE, *values)
+            settled |= self._settled(outcomes, row["jobs"], row)
+            busy = row["busy"]
+            if not busy:
+                break
+        return settled
+
+    def _settled(self, outcomes: Sequence[Outcome], keys: Sequence[int], row: Any) -> frozenset[JobId]:  # noqa: ANN401 a row
+        """Say which jobs were ours; tell of what became ready and what was stored."""
+        if row["wakes"]:
+            self._database.woke()
+        if row["buried"]:
+            for outcome in outcomes:
+                if key_of(outcome.lease.job_id) in row["buried"]:
+                    self._database.tell_buried(outcome.lease.job_id, Reason.QUOTA)
+        if row["stored"]:
+            facts = {"count": row["stored"], "seconds": row["seconds"]}
+            self._database.telemetry.emit(Event.STORED, level="debug", **facts)
+        if row["busy"] is None:  # a whole batch
+            return frozenset([outcome.lease.job_id for outcome in outcomes])
+        ours = set(keys)
+        return frozenset(outcome.lease.job_id for outcome in outcomes if key_of(outcome.lease.job_id) in ours)

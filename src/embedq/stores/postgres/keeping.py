@@ -1,0 +1,148 @@
+"""Upkeep: what is missing, what is old, what is dead and may live again."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.errors import NotFound
+from embedq.model import JobFilter, JobId, JobStatus, Missing, Receipt, RecordId, Rescued, WorkerId
+from embedq.stores.postgres import putting
+from embedq.stores.postgres.catalogue import find
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.keys import CANCELLED, FAILED, SPACE_BITS, job_id, parse
+from embedq.stores.postgres.moments import NOW
+from embedq.stores.postgres.reading import number
+
+RESCUE = """
+SELECT r.*, c.name AS collection FROM embedq.rescue($1, $2, $3) r LEFT JOIN embedq.collection c ON c.id = r.home
+"""
+
+# Live records without a current vector, in the order they were first put.
+MISSING = f"""
+SELECT m.record, x.id, embedq.needs_job(j, x.hash, g.hash) AS needs FROM embedq.missing m
+JOIN embedq.record x ON x.rid = m.record LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
+LEFT JOIN embedq.given_up g ON g.collection = m.collection AND g.record = m.record
+WHERE m.collection = $1 AND m.record > $3 ORDER BY m.record LIMIT $4
+"""
+RECONCILE = "SELECT embedq.reconcile($1, $2, $3, $4, $5)"
+ENQUEUE = "SELECT * FROM embedq.enqueue($1, $2, $3, $4, $5, $6)"
+CANCEL = "SELECT embedq.cancel($1, $2, $3)"
+REVIVE = "SELECT embedq.revive($1, $2)"
+RETIRE = "SELECT embedq.retire($1, $2, $3, $4, $5)"
+REMOVE_DROPPED = "SELECT embedq.remove_dropped($1, $2)"
+PURGE_JOBS = f"SELECT * FROM embedq.purge_jobs($3, {NOW} - $2::interval, $4)"
+PURGE_REST = f"SELECT embedq.purge_rest({NOW} - $2::interval, $3)"
+
+# Dead letters that may be tried again: their record must be live.
+DEAD = f"""
+SELECT j.id FROM embedq.job j JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} AND x.valid_to IS NULL
+WHERE j.failed_at IS NOT NULL {{conditions}} ORDER BY j.id LIMIT $1
+"""
+ONE_ENDED = f"SELECT id FROM embedq.job WHERE id = $1 AND serial = $2 AND status IN ({FAILED}, {CANCELLED})"
+QUOTA = "AND j.reason = 'quota' AND j.failed_at <= coalesce($2::timestamptz, clock_timestamp()) - $3::interval"
+
+# A stretch of records to be looked at one by one.
+WALK = "SELECT rid, id FROM embedq.record WHERE collection = $1 AND id > $2 ORDER BY id LIMIT $3"
+HOLD = "SELECT embedq.hold_records($1, $2)"
+NOTE_MISSING = "SELECT embedq.note_missing($1, $2, $3)"
+
+
+async def rescue(
+    db: Connection, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: datetime | None
+) -> list[Rescued]:
+    """Take back what nobody works on any more."""
+    return [_rescued(row) for row in await db.fetch(RESCUE, list(dead), unrenewed_for, now)]
+
+
+def _rescued(row: Any) -> Rescued:  # noqa: ANN401 a row
+    return Rescued(
+        job_id=job_id(row["job_id"], row["job_serial"]),
+        collection=row["collection"] or "",
+        record_id=RecordId(row["record_id"] or ""),
+        worker_id=WorkerId(row["worker_name"]) if row["worker_name"] else None,
+        crashes=row["crash_count"],
+        status=JobStatus.FAILED if row["lost"] else JobStatus.PENDING,
+    )
+
+
+async def missing(db: Connection, name: str, after: str | None, limit: int) -> list[Missing]:
+    """List live records without a current vector."""
+    collection = await find(db, name)
+    rows = await db.fetch(MISSING, collection.id, collection.space, number(after), limit)
+    return [Missing(key=str(row["record"]), id=RecordId(row["id"]), needs_job=row["needs"]) for row in rows]
+
+
+async def reconcile(db: Connection, name: str, records: Sequence[RecordId], now: datetime | None) -> int:
+    """Give jobs to those of these records that need one."""
+    collection = await find(db, name)
+    values = (collection.id, collection.space, list(dict.fromkeys(records)), collection.priority, now)
+    return int(await db.fetchval(RECONCILE, *values))
+
+
+async def recount(db: Connection, name: str, after: str | None, limit: int) -> tuple[int, str | None]:
+    """Compare a stretch of records with their vectors by reading them; mend the list of what is missing."""
+    async with db.transaction():
+        collection = await find(db, name)
+        rows = await db.fetch(WALK, collection.id, after or "", limit)
+        rids = [row["rid"] for row in rows]
+        await db.execute("SET LOCAL search_path = embedq, pg_temp")
+        await db.fetchval(HOLD, collection.space, rids)
+        mended = await db.fetchval(NOTE_MISSING, collection.id, collection.space, rids)
+    return int(mended), rows[-1]["id"] if len(rows) == limit else None
+
+
+async def enqueue(
+    db: Connection,
+    name: str,
+    wanted: Sequence[RecordId],
+    *,
+    force: bool,
+    priority: int | None,
+    now: datetime | None,
+) -> list[Receipt]:
+    """Arm jobs by hand: forced, or where the current text has neither vector nor job."""
+    collection = await find(db, name)
+    lane = collection.priority if priority is None else priority
+    answer = await db.fetchrow(ENQUEUE, collection.id, collection.space, list(dict.fromkeys(wanted)), force, lane, now)
+    if answer["problem"] is not None:
+        raise NotFound(f"no record {answer['problem']!r} in collection {name!r}")
+    receipts = {receipt.id: receipt for receipt in putting.placed(list(dict.fromkeys(wanted)), answer)}
+    return [receipts[record] for record in wanted]
+
+
+async def cancel(db: Connection, job: JobId, now: datetime | None) -> None:
+    """Cancel an open job by a person's hand."""
+    named = parse(job)
+    if named is not None:
+        await db.fetchval(CANCEL, *named, now)
+
+
+async def revive(db: Connection, which: JobFilter, job: JobId | None, limit: int, now: datetime | None) -> int:
+    """Arm dead letters again, or one failed or cancelled job."""
+    if job is not None:
+        named = parse(job)
+        rows = [] if named is None else await db.fetch(ONE_ENDED, *named)
+    else:
+        conditions, values = await _conditions(db, which)
+        rows = await db.fetch(DEAD.format(conditions=conditions), limit, *values)
+    return await _revive(db, rows, now)
+
+
+async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]:
+    conditions, values = "", list[Any]()
+    if which.collection is not None:
+        values.append((await find(db, which.collection)).id)
+        conditions += f" AND j.collection = ${len(values) + 1}"
+    if which.reason is not None:
+        values.append(str(which.reason))
+        conditions += f" AND j.reason = ${len(values) + 1}"
+    return conditions, values
+
+
+async def _revive(db: Connection, rows: Sequence[Any], now: datetime | None) -> int:
+    return int(await db.fetchval(REVIVE, [row["id"] for row in rows], now)) if rows else 0
+
+
+async def replay_quota(db: Connection, older_than: timedelta, limit: int, now: datetime | None) -> int:
+    """Try again what a provider's quota stopped, once it may have been renewed."""
+    return await _revive(db, await db.fetch(DEAD.format(conditions=QUOTA), limit, now, older_than), now)

@@ -1,0 +1,153 @@
+"""Giving out work: which turn it is, where this process stands in each line, and what a lease looks like."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from embedq.model import Ask, Lease, Leased, RetryPolicy
+from embedq.stores.postgres.catalogue import Catalogue
+from embedq.stores.postgres.keys import LANE_BITS, LANES, SPACE_BITS
+
+LOWEST_TURN = 10  # one lease in ten starts at the lowest lane that has work
+SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
+STARTS = [lane << LANE_BITS for lane in range(LANES)]
+NO_JOB = -1
+Home = tuple[str, RetryPolicy | None]  # a collection's name and policy
+GONE = ("", None, b"")  # a record that is not there any more: its id, text and hash
+
+# A scan from the start is slow where a snapshot elsewhere keeps rows from being removed. Only then is the order of a
+# line kept loosely: late commits and jobs handed back lie below the marks until the next scan from the start.
+SLOW_SECONDS = 0.0008
+SLOW_SCANS = 3  # in a row
+WHOLE_TURN = 20  # at least so many turns between two scans from the start,
+WHOLE_SHARE = 0.0005  # and one more for so many seconds that it takes
+
+
+class Turns:
+    """Counts leases, so that low lanes and crashed jobs get their turn, and remembers how far each line was taken."""
+
+    def __init__(self) -> None:
+        """Start at the first turn, at the start of every line."""
+        self._leases = 0
+        self._asks_alone = 0
+        self._slow = 0
+        self._by_marks = 0  # turns until the next scan from the start
+        self._marks: dict[int, tuple[list[int], list[int]]] = {}
+
+    def lowest_first(self) -> bool:
+        """Say whether the next lease starts at the lowest lane."""
+        return (self._leases + 1) % LOWEST_TURN == 0
+
+    def solo_first(self) -> bool:
+        """Say whether the next lease that may take a crashed job should."""
+        return (self._asks_alone + 1) % SOLO_TURN == 1
+
+    def marks(self, spaces: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Say behind which places the next scan begins, by space and lane."""
+        found = [(self._marks.get(space) if self._by_marks > 0 else None) or _start() for space in spaces]
+        return [key for keys, _ in found for key in keys], [job for _, jobs in found for job in jobs]
+
+    def note(self, spaces: Sequence[int], row: Any) -> None:  # noqa: ANN401 a row
+        """Learn from a lease's answer."""
+        self._asks_alone += bool(row["solo"])
+        self._note_scan(row["scan_seconds"])
+        if not row["from_line"]:
+            return
+        self._leases += 1
+        at = list(spaces).index(row["space"]) * LANES
+        self._marks[row["space"]] = row["mark_keys"][at : at + LANES], row["mark_jobs"][at : at + LANES]
+
+    def _note_scan(self, seconds: float) -> None:
+        if self._by_marks > 0:
+            self._by_marks -= 1
+            return
+        self._slow = self._slow + 1 if seconds > SLOW_SECONDS else 0
+        if self._slow >= SLOW_SCANS:
+            self._by_marks = WHOLE_TURN + round(seconds / WHOLE_SHARE)
+
+
+def _start() -> tuple[list[int], list[int]]:
+    return STARTS, [NO_JOB] * LANES
+
+
+def arguments(ask: Ask, turns: Turns) -> list[Any]:
+    """Write what a worker asks for, as the database's function wants it; the last is a nonce."""
+    keys, jobs = turns.marks(ask.spaces)
+    return [
+        ask.worker,
+        list(ask.spaces),
+        ask.limit,
+        ask.span,
+        ask.prefetch,
+        turns.lowest_first(),
+        turns.solo_first(),
+        keys,
+        jobs,
+        secrets.randbits(62),
+    ]
+
+
+def leased(row: Any, catalogue: Catalogue) -> Leased:  # noqa: ANN401 a row
+    """Read a lease's answer, best job first."""
+    if row["taken"] is None:
+        return Leased(again_after=row["again"])
+    homes = {id_: _home(catalogue, id_) for id_ in set(row["collections"])}
+    return Leased(leases=_plain(row, homes) or _mixed(row, homes))
+
+
+def _plain(row: Any, homes: Mapping[int, Home]) -> list[Lease] | None:  # noqa: ANN401 a row
+    """Make the leases of a batch of new jobs of one collection: most are, and it takes half the time."""
+    taken, lacking, forced = row["taken"], row["lacking"], row["forced"]
+    rare = (row["rids"], row["renumbered"], row["tried"], row["crashed"])
+    one_of_all = all(some is None or len(some) == len(taken) for some in (lacking, forced))
+    if rare != (None, None, None, None) or len(homes) > 1 or not one_of_all or taken != sorted(taken):
+        return None
+    [(name, retry)] = homes.values()
+    if not name or row["records"] is None:
+        return None
+    space, make = row["space"], tuple.__new__  # half the time of calling the class
+    rest = (lacking is None, forced is not None, 0, 0, retry, row["token"], row["until"])
+    records = zip(taken, row["records"], row["texts"], row["hashes"], strict=True)
+    return [
+        make(Lease, (f"{job}.{job >> SPACE_BITS}", name, record, space, text, hash_, *rest))
+        for job, record, text, hash_ in records
+    ]
+
+
+def _mixed(row: Any, homes: Mapping[int, Home]) -> list[Lease]:  # noqa: ANN401 a row
+    """Make leases of any kind."""
+    taken, space, shared = row["taken"], row["space"], (row["token"], row["until"])
+    collections = row["collections"] if len(row["collections"]) == len(taken) else row["collections"] * len(taken)
+    lacking, forced, records = _set(row["lacking"]), _set(row["forced"]), _records(row)
+    serials, attempts, crashes = (
+        _table(row, *names) for names in (("renumbered", "serials"), ("tried", "attempts"), ("crashed", "crashes"))
+    )
+    leases = []
+    for job, home in zip(taken, collections, strict=True):
+        rid = job >> SPACE_BITS
+        name, retry = homes[home]
+        record, text, hash_ = records.get(rid, GONE) if name else GONE
+        story = (rid not in lacking, job in forced, attempts.get(job, 0), crashes.get(job, 0), retry)
+        what = (f"{job}.{serials.get(job, rid)}", name, record, space, text, hash_)
+        leases.append(tuple.__new__(Lease, (*what, *story, *shared)))
+    return leases
+
+
+def _records(row: Any) -> dict[int, tuple[str, str, bytes]]:  # noqa: ANN401 a row
+    """Put the records of a lease together, by their numbers; all are there unless it names those that are."""
+    rids = row["rids"] or (sorted(job >> SPACE_BITS for job in row["taken"]) if row["records"] else ())
+    return dict(zip(rids, zip(row["records"] or (), row["texts"] or (), row["hashes"] or (), strict=True), strict=True))
+
+
+def _set(found: Sequence[int] | None) -> frozenset[int]:
+    return frozenset(found or ())
+
+
+def _table(row: Any, keys: str, values: str) -> dict[int, int]:  # noqa: ANN401 a row
+    return dict(zip(row[keys] or (), row[values] or (), strict=True))
+
+
+def _home(catalogue: Catalogue, id_: int) -> Home:
+    """Name a collection, with its policy; one that was dropped has no name, and its jobs no text."""
+    found = catalogue.name_of(id_)
+    return ("", None) if found is None else (found.name or "", found.retry)

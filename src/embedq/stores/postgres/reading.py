@@ -1,0 +1,136 @@
+"""Reading records."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.errors import Invalid
+from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId
+from embedq.stores.postgres.catalogue import Found, find
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.keys import SPACE_BITS, job_id
+from embedq.stores.postgres.moments import NOW
+
+COLUMNS = """
+x.rid, x.id, x.text, x.attributes, x.tenant, x.hash, x.created_at, x.updated_at, m.record IS NULL AS current,
+CASE WHEN g.hash = x.hash THEN g.reason END AS reason, j.id AS job, j.serial
+"""
+JOINED = f"""
+LEFT JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
+LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
+LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
+"""
+
+# Some records by id, in the order asked for. The vectors' table is left out where a space has none yet.
+GET = f"""
+SELECT {COLUMNS}, {{vector}} AS vector, {{truncated}} AS truncated FROM unnest($3::text[]) WITH ORDINALITY e (id, place)
+JOIN embedq.record x ON x.collection = $1 AND x.id = e.id {JOINED} {{join}} WHERE x.valid_to IS NULL ORDER BY e.place
+"""
+
+# Records in the order of their ids.
+LIST = f"""
+SELECT {COLUMNS}, NULL AS vector, {{truncated}} AS truncated FROM embedq.record x {JOINED} {{join}}
+WHERE x.collection = $1 AND x.id > $3 AND x.valid_to IS NULL {{filter}} ORDER BY x.id LIMIT $4
+"""
+
+# Records without a current vector, in the order they were first put.
+LIST_PENDING = f"""
+SELECT {COLUMNS}, NULL AS vector, false AS truncated FROM embedq.missing m
+JOIN embedq.record x ON x.rid = m.record
+LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
+LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
+WHERE m.collection = $1 AND m.record > $3 AND g.hash IS DISTINCT FROM x.hash ORDER BY m.record LIMIT $4
+"""
+LIST_FAILED = f"""
+SELECT {COLUMNS}, NULL AS vector, false AS truncated FROM embedq.given_up g
+JOIN embedq.record x ON x.rid = g.record AND x.hash = g.hash AND x.valid_to IS NULL
+JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
+LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
+WHERE g.collection = $1 AND g.record > $3 ORDER BY g.record LIMIT $4
+"""
+HAS_VECTORS = "SELECT to_regclass(format('embedq.vector_%s', $1::int)) IS NOT NULL"
+
+# How far vectors are behind. The oldest open job stands in the line, waits, or is leased.
+FRESHNESS = f"""
+SELECT t.*, {NOW} - o.oldest AS waits FROM
+  (SELECT coalesce(sum(open), 0) AS open, coalesce(sum(records), 0) AS records, coalesce(sum(missing), 0) AS missing
+   FROM embedq.tally WHERE collection = $2) t,
+  embedq.oldest($2, $3) o (oldest)
+"""
+
+
+async def get(db: Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool) -> list[Record]:
+    """Read live records, in the order asked for."""
+    collection = await find(db, name)
+    columns = {"vector": "v.embedding" if with_vectors else "NULL", "truncated": "v.truncated"}
+    statement = await _with_vectors(db, GET, collection.space, **columns)
+    rows = await db.fetch(statement, collection.id, collection.space, list(dict.fromkeys(records)))
+    return [_record(collection, row) for row in rows]
+
+
+async def page(db: Connection, name: str, status: str | None, limit: int, cursor: str | None) -> Page[Record]:
+    """List live records."""
+    collection = await find(db, name)
+    wanted = None if status is None else EmbeddingStatus(status)
+    by_id = wanted in (None, EmbeddingStatus.EMBEDDED)
+    if by_id:
+        filter_ = "" if wanted is None else "AND m.record IS NULL"
+        statement = await _with_vectors(db, LIST, collection.space, truncated="v.truncated", filter=filter_)
+    else:
+        statement = LIST_PENDING if wanted is EmbeddingStatus.PENDING else LIST_FAILED
+    after = (cursor or "") if by_id else number(cursor)
+    rows = await db.fetch(statement, collection.id, collection.space, after, limit)
+    following = str(rows[-1]["id"] if by_id else rows[-1]["rid"]) if len(rows) == limit else None
+    return Page([_record(collection, row) for row in rows], following)
+
+
+async def _with_vectors(db: Connection, statement: str, space: int, **columns: str) -> str:
+    """Write a statement that looks at a space's vectors, if it has any."""
+    if await db.fetchval(HAS_VECTORS, space):
+        return statement.format(join=f"LEFT JOIN embedq.vector_{space} v ON v.record = x.rid", **columns)
+    absent = dict.fromkeys(("vector", "truncated"), "NULL")
+    return statement.format(join="", **{**columns, **absent})
+
+
+async def freshness(db: Connection, name: str, now: datetime | None) -> Freshness:
+    """Say how far vectors are behind."""
+    collection = await find(db, name)
+    row = await db.fetchrow(FRESHNESS, now, collection.id, collection.space)
+    return Freshness(
+        coverage=1.0 if not row["records"] else (row["records"] - row["missing"]) / row["records"],
+        pending=row["open"],
+        oldest_pending=None if row["waits"] is None else max(row["waits"], timedelta(0)),
+    )
+
+
+def number(cursor: str | None) -> int:
+    """Read a cursor that is a number."""
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal() or int(cursor) >= 1 << 63:
+        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
+    return int(cursor)
+
+
+def _record(collection: Found, row: Mapping[str, Any]) -> Record:
+    current, reason = row["current"], row["reason"]
+    if current:
+        status = EmbeddingStatus.EMBEDDED
+    else:
+        status = EmbeddingStatus.PENDING if reason is None else EmbeddingStatus.FAILED
+    return Record(
+        id=RecordId(row["id"]),
+        collection=collection.name or "",
+        text=row["text"],
+        attributes=json.loads(row["attributes"]),
+        tenant=row["tenant"],
+        hash=ContentHash(row["hash"]),
+        embedding_status=status,
+        reason=Reason(reason) if reason and not current else None,
+        truncated=bool(current and row["truncated"]),
+        job_id=None if row["job"] is None else job_id(row["job"], row["serial"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        vector=row["vector"],
+    )

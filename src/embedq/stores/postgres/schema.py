@@ -1,0 +1,90 @@
+"""Installing and upgrading the schema."""
+
+from importlib import resources
+
+import asyncpg
+
+from embedq.errors import StoreUnusable
+from embedq.stores.postgres.address import Address
+from embedq.stores.postgres.connection import EXTENSION, Connection, connect
+from embedq.stores.postgres.faults import ABSENT_STATES, Fault, state_of, translated
+
+LOCK = 7308894613905473  # of whoever installs: others wait, and find the work done
+NOTE = "INSERT INTO embedq.migration (version) VALUES ($1)"
+BEGIN = """
+CREATE SCHEMA IF NOT EXISTS embedq;
+CREATE TABLE IF NOT EXISTS embedq.migration (version int PRIMARY KEY, installed_at timestamptz NOT NULL DEFAULT now());
+"""
+
+
+def migrations() -> list[tuple[int, str]]:
+    """List the schema's versions, oldest first."""
+    folder = resources.files(__package__).joinpath("schema")
+    scripts = sorted((item.name, item.read_text()) for item in folder.iterdir() if item.name.endswith(".sql"))
+    return [(int(name[:3]), script) for name, script in scripts]
+
+
+async def install(address: Address) -> None:
+    """Bring the database to this version's schema; safe to repeat and to race."""
+    connection = await connect(address)
+    try:
+        await _migrate(connection, address)
+    except Fault as error:
+        raise translated(error, address.shown) from error
+    finally:
+        await connection.close()
+
+
+async def _migrate(connection: Connection, address: Address) -> None:
+    known = migrations()
+    newest = known[-1][0]
+    if await _installed(connection, address, newest) == newest:
+        return
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+        await connection.execute(BEGIN)
+        installed = await _installed(connection, address, newest)  # another process may have been faster
+        schema = await _ensure_extension(connection, address)
+        await connection.execute(f"SET LOCAL search_path = embedq, {quoted(schema)}, pg_temp")
+        for version, script in known:
+            if version > installed:
+                await connection.execute(script)
+                await connection.execute(NOTE, version)
+
+
+async def _installed(connection: Connection, address: Address, newest: int) -> int:
+    if await connection.fetchval("SELECT to_regclass('embedq.migration') IS NULL"):
+        return 0
+    version = await connection.fetchval("SELECT coalesce(max(version), 0) FROM embedq.migration")
+    if version > newest:
+        raise StoreUnusable(
+            f"{address.shown} has schema version {version}, this embedq knows {newest}: upgrade embedq, "
+            "or open another database"
+        )
+    return int(version)
+
+
+async def _ensure_extension(connection: Connection, address: Address) -> str:
+    """Find the vector extension, or install it; say in which schema it is."""
+    schema = await connection.fetchval(EXTENSION)
+    if schema is None:
+        try:
+            await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except asyncpg.PostgresError as error:
+            cause = "is not installed on its host" if state_of(error) != "42501" else "may not be created by this user"
+            raise StoreUnusable(
+                f"{address.shown} has no vector extension, and it {cause}: install pgvector, and as a superuser "
+                "run CREATE EXTENSION vector in this database"
+            ) from error
+        schema = await connection.fetchval(EXTENSION)
+    return str(schema)
+
+
+def quoted(name: str) -> str:
+    """Write a name so that SQL cannot misread it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def is_absent(error: BaseException) -> bool:
+    """Say whether an error means that the schema is not there."""
+    return state_of(error) in ABSENT_STATES

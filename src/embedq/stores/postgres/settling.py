@@ -1,0 +1,105 @@
+"""How attempts end, as the database's function wants to be told."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from embedq.model import Done, Failed, Fault, Lease, Outcome, Released, Retry, Skipped
+from embedq.stores.postgres.keys import key_of
+from embedq.stores.postgres.moments import seconds
+from embedq.stores.postgres.vectors import encode_all
+
+# Vectors as they are sent, and which stand for the beginning of a text only; None where there is nothing to say.
+Vectors = tuple[list[bytes | None] | None, list[bool] | None]
+
+
+def arguments(outcomes: Sequence[Outcome]) -> list[Any]:
+    """Write outcomes in columns, sorted by token and job: spaces, tokens, where each token's jobs end, and the rest."""
+    keyed = sorted(((outcome.lease.token, key_of(outcome.lease.job_id), n) for n, outcome in enumerate(outcomes)))
+    ordered = [outcomes[n] for _, _, n in keyed]
+    spaces, tokens, ends = _batches(ordered)
+    return [
+        spaces,
+        tokens,
+        ends,
+        [key for _, key, _ in keyed],
+        [outcome.lease.hash for outcome in ordered],
+        *_vectors(ordered),
+        _judged(ordered),
+    ]
+
+
+def whole(outcomes: Sequence[Outcome], leases: Sequence[Lease]) -> Vectors | None:
+    """Write the vectors of a whole batch that is done, in the order of its jobs; None if it is not just that."""
+    if [outcome.lease for outcome in outcomes] != leases or not all(map(_is_plain, outcomes)):
+        return None
+    if not any(outcome.vector is not None for outcome in outcomes):  # type: ignore[union-attr]  # all are done
+        return None, None
+    return _vectors(sorted(outcomes, key=lambda outcome: key_of(outcome.lease.job_id)))
+
+
+def _batches(ordered: Sequence[Outcome]) -> tuple[list[int], list[int], list[int]]:
+    """Find where one lease's jobs end and the next one's begin."""
+    spaces, tokens, ends = list[int](), list[int](), list[int]()
+    for place, outcome in enumerate(ordered, start=1):
+        if not tokens or tokens[-1] != outcome.lease.token:
+            spaces.append(outcome.lease.space)
+            tokens.append(outcome.lease.token)
+            ends.append(place)
+        ends[-1] = place
+    return spaces, tokens, ends
+
+
+def _vectors(ordered: Sequence[Outcome]) -> Vectors:
+    """Write the vectors, and which of them stand for the beginning of a text only; nothing where there is none."""
+    found = [outcome.vector if isinstance(outcome, Done) else None for outcome in ordered]
+    if all(vector is None for vector in found):
+        return None, None
+    cut = [isinstance(outcome, Done) and outcome.truncated for outcome in ordered]
+    return encode_all(found), cut if any(cut) else None
+
+
+def _judged(ordered: Sequence[Outcome]) -> list[str | None] | None:
+    """Write the outcomes that must be judged one by one; None if all are done."""
+    twice = _told_twice(ordered)
+    written = [None if _is_plain(outcome) and not twice else _write(outcome) for outcome in ordered]
+    return written if any(written) else None
+
+
+def _told_twice(ordered: Sequence[Outcome]) -> bool:
+    """Say whether a job stands here with more than one outcome: they are judged in their order."""
+    return len({(outcome.lease.token, outcome.lease.job_id) for outcome in ordered}) < len(ordered)
+
+
+def _is_plain(outcome: Outcome) -> bool:
+    """Say whether an outcome is done with a vector, or needs none."""
+    return isinstance(outcome, Done) and (outcome.vector is not None or outcome.lease.current)
+
+
+def _write(outcome: Outcome) -> str:
+    match outcome:
+        case Done():
+            noted: dict[str, Any] = {"kind": "done"}
+        case Retry():
+            noted = {"kind": "retry", "fault": write_fault(outcome.fault), "after": seconds(outcome.after)}
+        case Failed():
+            noted = {"kind": "failed", "fault": write_fault(outcome.fault), "reason": outcome.reason}
+        case Released():
+            refused = None if outcome.refused is None else write_fault(outcome.refused)
+            noted = {"kind": "released", "fault": refused, "after": seconds(outcome.after)}
+        case Skipped():
+            noted = {"kind": "skipped"}
+        case _:
+            assert_never(outcome)
+    return json.dumps(noted, ensure_ascii=False)
+
+
+def write_fault(fault: Fault) -> str:
+    """Write an error as it is kept with a job."""
+    noted = {"category": fault.category, "code": fault.code, "message": fault.message, "stack": fault.stack}
+    return json.dumps(noted, ensure_ascii=False).replace("\\u0000", "")
+
+
+def read_fault(noted: str | None) -> Fault | None:
+    """Read an error that was kept with a job."""
+    return None if noted is None else Fault(**json.loads(noted))

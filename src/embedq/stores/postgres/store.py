@@ -1,0 +1,54 @@
+"""PostgreSQL as corpus and queue."""
+
+from typing import Self
+
+from embedq.errors import StoreUnusable
+from embedq.policy.texts import Limits
+from embedq.stores.postgres import index
+from embedq.stores.postgres.address import parse
+from embedq.stores.postgres.corpus import PostgresCorpus
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.jobs import PostgresQueue
+from embedq.stores.postgres.schema import install, migrations
+from embedq.stores.postgres.upkeep import PostgresUpkeep
+from embedq.telemetry import Telemetry
+
+VERSION = "SELECT coalesce(max(version), 0) FROM embedq.migration"
+
+
+class PostgresStore(PostgresCorpus, PostgresQueue, PostgresUpkeep):
+    """One database that is both corpus and queue, so that record and job, vector and settlement share a transaction."""
+
+    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
+        """Speak to an opened database; `open` is the usual way."""
+        PostgresCorpus.__init__(self, database, limits)
+        PostgresQueue.__init__(self, database)
+        PostgresUpkeep.__init__(self, database, limits, index_from)
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        telemetry: Telemetry | None = None,
+        limits: Limits | None = None,
+        index_from: int = index.WORTH,
+    ) -> Self:
+        """Open the database, and install or upgrade its schema."""
+        address = parse(url)
+        await install(address)
+        return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
+
+    async def check(self) -> None:
+        """See `ports.Store`."""
+        row = await self._database.fetchrow(VERSION)
+        newest = migrations()[-1][0]
+        if row[0] > newest:
+            raise StoreUnusable(
+                f"{self._database.address.shown} has schema version {row[0]}, this embedq knows {newest}: "
+                "upgrade embedq"
+            )
+
+    async def close(self) -> None:
+        """See `ports.Store`."""
+        await self._database.close()

@@ -1,0 +1,108 @@
+"""The operator's and the upkeep's side of the queue."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Missing, Page, Reason, RecordId, Rescued, WorkerId
+from embedq.policy.texts import Limits
+from embedq.stores.postgres import collections, index, keeping, listing
+from embedq.stores.postgres.database import Database
+
+STEP = 1000
+
+
+class PostgresUpkeep:
+    """Rescue, purge, reconcile and the operator's look-ups in one PostgreSQL database."""
+
+    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
+        """Speak to an opened database; a space with so many vectors gets an index."""
+        self._database = database
+        self._limits = limits
+        self._index_from = index_from
+        self._purged_to = 0  # the key behind which the purge goes on
+
+    async def rescue(
+        self,
+        *,
+        dead: Sequence[WorkerId] = (),
+        unrenewed_for: timedelta | None = None,
+        now: datetime | None = None,
+    ) -> Sequence[Rescued]:
+        """See `ports.Keeping`."""
+        rescued = await self._database.run(lambda db: keeping.rescue(db, dead, unrenewed_for, now), repeat=False)
+        self._wake(len(rescued))
+        for found in rescued:
+            if found.status is JobStatus.FAILED:
+                self._database.tell_buried(found.job_id, Reason.CRASH_LOOP)
+        return rescued
+
+    async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
+        """See `ports.Keeping`."""
+        return await self._database.run(lambda db: keeping.missing(db, collection, after, limit), repeat=True)
+
+    async def reconcile(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        armed = await self._database.run(lambda db: keeping.reconcile(db, collection, records, now), repeat=True)
+        return self._wake(armed)
+
+    async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
+        """See `ports.Keeping`."""
+        return await self._database.run(lambda db: keeping.recount(db, collection, after, limit), repeat=True)
+
+    async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        row = await self._database.fetchrow(keeping.PURGE_JOBS, now, older_than, self._purged_to, limit)
+        self._purged_to = row["last"] if row["removed"] == limit else 0
+        return int(row["removed"]) + int(await self._database.call(keeping.PURGE_REST, now, older_than, limit))
+
+    async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        done = int(await self._database.call(keeping.REMOVE_DROPPED, limit, now))
+        done = done or await collections.recompose(self._database, limit, self._limits, now)
+        if done or self._database.address.pooler:  # building an index needs a session of its own
+            return done
+        return await self._database.run(lambda db: index.build_one(db, self._index_from), repeat=False)
+
+    async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        return self._wake(
+            await self._database.run(lambda db: keeping.replay_quota(db, older_than, STEP, now), repeat=True)
+        )
+
+    async def counts(self) -> Mapping[str, Counts]:
+        """See `ports.Operating`."""
+        return await self._database.run(listing.counts, repeat=True)
+
+    async def jobs(self, which: JobFilter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
+        """See `ports.Operating`."""
+        return await self._database.run(lambda db: listing.jobs(db, which, limit, cursor), repeat=True)
+
+    async def job(self, job: JobId) -> Job | None:
+        """See `ports.Operating`."""
+        return await self._database.run(lambda db: listing.job(db, job), repeat=True)
+
+    async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
+        """See `ports.Operating`."""
+        await self._database.run(lambda db: keeping.cancel(db, job, now), repeat=True)
+        return await self.job(job)
+
+    async def revive(
+        self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
+    ) -> int:
+        """See `ports.Operating`."""
+        return self._wake(await self._database.run(lambda db: keeping.revive(db, which, job, limit, now), repeat=True))
+
+    async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
+        """See `ports.Operating`."""
+        return await self._database.run(listing.dead_stats, repeat=True)
+
+    async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:
+        """See `ports.Operating`."""
+        return await self._database.run(lambda db: listing.oldest_pending(db, now), repeat=True)
+
+    def _wake(self, ready: int) -> int:
+        """Tell everybody if jobs became ready."""
+        if ready:
+            self._database.woke()
+        return ready

@@ -1,0 +1,81 @@
+"""The registry of workers."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.model import Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.moments import NOW
+
+MISSED = 3  # heartbeats after which a worker counts as lost
+
+REGISTER = f"""
+INSERT INTO embedq.worker AS w (started_at, seen_at, name, host, boot, pid, born, version, embedder)
+VALUES ({NOW}, {NOW}, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (name) DO UPDATE SET host = excluded.host, boot = excluded.boot, pid = excluded.pid, born = excluded.born,
+  version = excluded.version, embedder = excluded.embedder, started_at = excluded.started_at,
+  seen_at = excluded.seen_at, gone = false
+"""
+BEAT = f"UPDATE embedq.worker SET seen_at = {NOW}, report = $2, gone = false WHERE name = $3 RETURNING true"
+LEAVE = "UPDATE embedq.worker SET gone = true WHERE name = $1"
+
+# Workers that are entered and were seen of late, and those that still hold a lease.
+LIST = f"""
+SELECT name, host, boot, pid, born, version, embedder, started_at, seen_at, report, {NOW} - seen_at AS silent
+FROM embedq.worker
+WHERE (NOT gone AND seen_at > {NOW} - interval '1 day') OR id IN (SELECT worker FROM embedq.lease) ORDER BY id
+"""
+
+
+async def register(database: Database, worker: WorkerInfo, now: datetime | None) -> None:
+    """Enter a worker."""
+    process = worker.process
+    row = (worker.id, process.host, process.boot, process.pid, process.born, worker.version, worker.embedder)
+    await database.fetch(REGISTER, now, *row)
+
+
+async def beat(database: Database, worker: WorkerId, report: HealthReport, now: datetime | None) -> bool:
+    """Note that a worker lives, and how it fares."""
+    return await database.fetchrow(BEAT, now, _write(report), worker) is not None
+
+
+async def listing(database: Database, heartbeat: timedelta, now: datetime | None) -> list[Worker]:
+    """List the workers."""
+    return [_worker(row, heartbeat) for row in await database.fetch(LIST, now)]
+
+
+def _worker(row: Mapping[str, Any], heartbeat: timedelta) -> Worker:
+    missed = max(0, row["silent"] // heartbeat)
+    process = Process(host=row["host"], boot=row["boot"], pid=row["pid"], born=row["born"])
+    info = WorkerInfo(id=WorkerId(row["name"]), process=process, version=row["version"], embedder=row["embedder"])
+    return Worker(
+        info=info,
+        started_at=row["started_at"],
+        seen_at=row["seen_at"],
+        missed_heartbeats=missed,
+        alive=missed < MISSED,
+        report=_read(row["report"]),
+    )
+
+
+def _write(report: HealthReport) -> str:
+    noted = {name: getattr(report, name) for name in HealthReport.__dataclass_fields__}
+    noted["last_success_at"] = report.last_success_at and report.last_success_at.isoformat()
+    noted["error_patterns"] = dict(report.error_patterns)
+    noted["halted"] = list(report.halted)
+    return json.dumps(noted)
+
+
+def _read(noted: str) -> HealthReport:
+    found: Mapping[str, Any] = json.loads(noted)
+    if not found:
+        return HealthReport()
+    success = found["last_success_at"]
+    changes = {
+        "health": Health(found["health"]),
+        "last_success_at": success and datetime.fromisoformat(success),
+        "halted": tuple(found["halted"]),
+    }
+    return HealthReport(**{**found, **changes})
