@@ -14,7 +14,7 @@ from embedq.stores.postgres.catalogue import Catalogue
 from embedq.stores.postgres.connection import Connection, connect_to_installed
 from embedq.stores.postgres.faults import Fault, is_lost, is_undone, state_of, translated
 from embedq.stores.postgres.pool import Pool
-from embedq.stores.postgres.wake import Wake
+from embedq.stores.wake import Wake
 from embedq.telemetry import Event, Telemetry
 
 T = TypeVar("T")

@@ -16,8 +16,9 @@ from embedq.stores.sqlite.moments import clock
 from embedq.stores.sqlite.readers import Readers
 from embedq.stores.sqlite.schema import migrate
 from embedq.stores.sqlite.transaction import Transaction
-from embedq.stores.sqlite.watcher import Wake, Watcher
+from embedq.stores.sqlite.watcher import Watcher
 from embedq.stores.sqlite.writer import Work, Writer
+from embedq.stores.wake import Wake
 from embedq.telemetry import Event, Telemetry
 
 T = TypeVar("T")
