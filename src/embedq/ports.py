@@ -6,10 +6,12 @@ database holds both, `put` and `settle` are one transaction each.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from embedq.model import (
     Ask,
+    Attached,
+    Attachment,
     Budget,
     Collection,
     ContentHash,
@@ -115,11 +117,17 @@ class Writing(Protocol):
         ...
 
     async def delete(
-        self, collection: str, records: Sequence[RecordId], *, purge: bool = False, now: datetime | None = None
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        purge: bool = False,
+        now: datetime | None = None,
+        connection: object | None = None,
     ) -> Sequence[RecordId]:
         """Take records out of search and cancel their jobs; `purge` also removes text and vector for good.
 
-        Answer with the records that were there.
+        Answer with the records that were there. With the caller's `connection` it is part of the caller's transaction.
         """
         ...
 
@@ -338,6 +346,32 @@ class Store(
 
     async def check(self) -> None:
         """Answer, or raise a StoreError that says why the database cannot be used."""
+        ...
+
+
+@runtime_checkable
+class Attaching(Protocol):
+    """A store that can take over tables which are already there."""
+
+    async def attach(
+        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None
+    ) -> Attached:
+        """Make a table a collection, changes from now on and the rows that are there; the same again walks again.
+
+        What does not fit is refused with a reason, and then nothing is changed.
+        """
+        ...
+
+    async def detach(self, collection: str) -> None:
+        """Leave a table as it was, and drop its collection; vectors in the table's own column stay."""
+        ...
+
+    async def attached(self) -> Sequence[Attached]:
+        """List the attached tables, by collection."""
+        ...
+
+    async def gather(self, *, limit: int = 1000) -> int:
+        """Take over some of what attached tables have noted; 0 when there is nothing to do."""
         ...
 
 

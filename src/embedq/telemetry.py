@@ -32,6 +32,10 @@ class Event(StrEnum):
     RESCUED = "rescued"
     RESCUE_FAILED = "rescue_failed"
     PURGED = "purged"
+    ATTACHED = "attached"  # a table became a collection
+    DETACHED = "detached"
+    GATHERED = "gathered"  # changes of attached tables became records and jobs
+    TABLE_TROUBLE = "table_trouble"  # changes of an attached table cannot be taken over just now
     RECONCILED = "reconciled"
     QUOTA_REPLAYED = "quota_replayed"
     UPKEEP_FAILED = "upkeep_failed"

@@ -1,4 +1,4 @@
-"""Real processes of embedq: started on a file of their own, watched through their log, ended by their pid."""
+"""Real processes of embedq: started on a database of their own, watched through their log, ended by their pid."""
 
 import json
 import os
@@ -164,16 +164,17 @@ class Api(Process):
 class Place:
     """A folder with one database, and all processes that were started on it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use this folder."""
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        """Use this folder, with a SQLite file in it unless a URL names another database."""
         self.folder = folder
         self.database = folder / "queue.db"
+        self.is_a_file = url is None
         self.calls_file = folder / "calls.jsonl"
         self.processes: list[Process] = []
         inherited = {name: value for name, value in os.environ.items() if not OURS.match(name)}
         self.environment = {
             **inherited,
-            "EMBEDQ_URL": f"sqlite:///{self.database}",
+            "EMBEDQ_URL": url or f"sqlite:///{self.database}",
             "EMBEDQ_EMBEDDER": "fake@16",
             "EMBEDQ_FAKE_LOG": str(self.calls_file),
             "EMBEDQ_LOG_LEVEL": "debug",
@@ -221,11 +222,11 @@ class Place:
         )
 
     def freeze(self, process: Process) -> None:
-        """Stop a process at a moment when it does not write: SQLite lets nobody else write until that one is over."""
+        """Stop a process; on SQLite when it does not write, since nobody else can until that one is over."""
 
         def is_frozen() -> bool:
             process.stop()
-            if self._is_writable():
+            if not self.is_a_file or self._is_writable():
                 return True
             process.go_on()
             return False

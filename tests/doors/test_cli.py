@@ -17,9 +17,10 @@ def test_the_version_and_the_help(shell: Shell) -> None:
     page = shell.run("--help").stdout
 
     for word in ("up", "serve", "work", "init", "put", "import", "search", "status", "jobs", "dead", "retry-failed",
-                 "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections", "bench"):  # fmt: skip
+                 "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections", "bench",
+                 "attach", "detach", "attachments"):  # fmt: skip
         assert f" {word} " in page
-    for later in ("attach", "migrate", "mcp"):
+    for later in ("migrate", "mcp"):
         assert f" {later} " not in page
 
 
@@ -42,7 +43,10 @@ def test_refusals_are_one_with_a_message(shell: Shell) -> None:
     wrong = shell.run("init", code=1, EMBED_JOB_RETENTION_DAYS="99", EMBEDQ_WORKERS="x").stderr
     assert "EMBED_JOB_RETENTION_DAYS='99': it must be a whole number from 7 to 30" in wrong
     assert "EMBEDQ_WORKERS='x'" in wrong
-    assert "EMBEDQ_URL" in shell.run("init", "--url", "postgresql://h/d", code=1).stderr
+    assert "EMBEDQ_URL" in shell.run("init", "--url", "neo4j://h/d", code=1).stderr
+    refused = shell.run("init", "--url", "postgresql://u:hidden@127.0.0.1:1/d", code=1).stderr
+    assert "127.0.0.1:1/d cannot be reached" in refused
+    assert "hidden" not in refused
 
     shell.run("init")
 

@@ -1,5 +1,6 @@
 """The docs are true: their links lead somewhere, their tables are the code's, and their commands run."""
 
+import asyncio
 import importlib.util
 import inspect
 import json
@@ -9,15 +10,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import asyncpg
 import pytest
 from tests.acceptance.processes import Api, Place
 
 from embedq.api.problems import KINDS, OF_STATUS, PREFIX, UNAUTHORIZED
 from embedq.app import EmbedQ
+from embedq.client.tables import Tables
 from embedq.embedders import FAKE_LOG
 from embedq.embedders.faults import VARIABLE, Kind
 from embedq.operator import Operator
@@ -27,12 +31,17 @@ from embedq.telemetry import Event
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted(DOCS.rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 RUN = [ROOT / "README.md", DOCS / "tutorial.md", DOCS / "reference" / "python.md", *sorted(DOCS.glob("howto/*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"`(embedq_[a-z_]+)`")
 ROW = re.compile(r"^\| (.+?) \|", re.MULTILINE)
+SHOWN_DATABASE = "postgresql://ada@localhost/shop"  # a how-to that names it is run on PostgreSQL
 SHOWN_ADDRESS = "http://127.0.0.1:8400"
 NO_SETTINGS = {CONFIG_VARIABLE, VARIABLE, FAKE_LOG, "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HF_HUB_OFFLINE"}
 SECONDS = 60
@@ -127,7 +136,7 @@ def test_every_problem_is_listed() -> None:
     assert PREFIX in section
 
 
-@pytest.mark.parametrize("noun", [EmbedQ, Operator])
+@pytest.mark.parametrize("noun", [EmbedQ, Operator, Tables])
 def test_every_method_is_listed(noun: type) -> None:
     """The Python reference names each public method, with the arguments it has."""
     page = read("reference", "python.md")
@@ -176,21 +185,34 @@ def desk(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("page", RUN, ids=name_of)
-def test_what_a_page_shows_runs(desk: Place, page: Path) -> None:
+def test_what_a_page_shows_runs(desk: Place, page: Path, request: pytest.FixtureRequest) -> None:
     """Typed in their order beside a started server, the page's commands and programs succeed and answer as shown."""
     if not _curl_knows_json():
         pytest.skip("curl 7.82 or newer is not here")
     shown = blocks(page)
-    settings: dict[str, object] = {"EMBEDQ_URL": "sqlite:///embedq.db", VARIABLE: "bad=POISON", FAKE_LOG: None}
+    on_postgres = page.parent.name == "howto" and SHOWN_DATABASE in page.read_text()
+    url = request.getfixturevalue("postgres_url") if on_postgres else "sqlite:///embedq.db"
+    settings: dict[str, object] = {"EMBEDQ_URL": url, VARIABLE: "bad=POISON", FAKE_LOG: None}
     server = desk.up(EMBEDQ_EMBEDDER="fake", **settings)
     environment = desk.with_settings({"EMBEDQ_EMBEDDER": "fake", "EMBEDQ_LOG_LEVEL": None, **settings})
 
-    for (kind, code), (next_kind, answer) in zip(shown, [*shown[1:], ("", "")], strict=True):
+    for (kind, code), (next_kind, answer) in pairwise([*shown, ("", "")]):
+        if kind == "sql":
+            asyncio.run(_asked(url, code))
         if kind not in {"sh", "python"}:
             continue
         said = _typed(kind, code, desk.folder, environment, server)
         if (kind, next_kind) == ("sh", "json"):
             assert _shape(json.loads(said)) == _shape(json.loads(answer)), f"{code}\n{said}"
+
+
+async def _asked(url: str, statements: str) -> None:
+    """Type statements into a session of the database, and give workers the time a reader takes."""
+    db = await asyncpg.connect(url)
+    try:
+        await db.execute(statements)
+    finally:
+        await db.close()
 
 
 def _typed(kind: str, code: str, folder: Path, environment: dict[str, str], server: Api) -> str:

@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "embedq"
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 300
-NOUNS_AND_CONTRACTS = {"model.py": 480, "ports.py": 380}  # one noun after the other; nobody reads them whole
+NOUNS_AND_CONTRACTS = {"model.py": 490, "ports.py": 390}  # one noun after the other; nobody reads them whole
 MOST_FUNCTION_LINES = 40
 MOST_METHODS = 7
 AVOIDED = {"utils", "helpers", "common", "base", "manager", "handler", "misc", "core", "util", "helper"}

@@ -244,6 +244,11 @@ async def test_a_put_joins_the_callers_transaction(eq: embedq.EmbedQ, tmp_path: 
     connection.execute("BEGIN IMMEDIATE")
     await eq.put("notes", [{"id": "a", "text": "x"}], connection=connection)
     connection.execute("COMMIT")
+
+    connection.execute("BEGIN IMMEDIATE")
+    assert await eq.delete("notes", ["a"], connection=connection) == ["a"]
+    connection.execute("ROLLBACK")
+    assert (await eq.get("notes", "a")).id == "a"
     connection.close()
     assert [record.id for record in (await eq.records("notes")).items] == ["a"]
 
@@ -251,7 +256,6 @@ async def test_a_put_joins_the_callers_transaction(eq: embedq.EmbedQ, tmp_path: 
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://host/db",
         "neo4j://host",
         "sqlite://x.db",
         "sqlite:///",

@@ -180,6 +180,16 @@ def test_a_blank_key_is_refused_and_no_key_is_ever_shown(monkeypatch: pytest.Mon
     assert set(load().secrets()) == {"very-secret-key", "another-secret"}
 
 
+def test_the_password_of_a_url_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither in what is shown nor in the settings' own picture, wherever in the URL it stands."""
+    monkeypatch.setenv("EMBEDQ_URL", "postgresql://ada:l%40om@a:1,b:2/d?sslpassword=shuttle&x=1")
+    settings = load()
+
+    assert settings.shown_url == "postgresql://ada:***@a:1,b:2/d?sslpassword=***&x=1"
+    assert set(settings.secrets()) == {"l%40om", "l@om", "shuttle"}
+    assert "l%40om" not in repr(settings)
+
+
 def test_a_heartbeat_must_be_shorter_than_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lease that ends before the first sign of life would be lost again and again."""
     monkeypatch.setenv("EMBEDQ_LEASE_SECONDS", "10")

@@ -6,8 +6,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from embedq.app import SQLITE, App, sqlite_path, start
-from embedq.errors import NotFound
+from embedq.app import App, start
 from embedq.settings import Settings, load
 
 T = TypeVar("T")
@@ -27,18 +26,9 @@ def ask(
     url: str | None, action: Callable[[App], Awaitable[T]], *, embedder: str | None = None, make: bool = False
 ) -> T:
     """Open the database, do one thing, and close it; a database that is not there is made only if asked for."""
-    settings = load(url=url, embedder=embedder)
-    if not make:
-        check_database(settings)
-    return asyncio.run(_ask(settings, action))
+    return asyncio.run(_ask(load(url=url, embedder=embedder), action, make=make))
 
 
-def check_database(settings: Settings) -> None:
-    """Refuse to read a database that is not there: a wrong path must not answer with an empty queue."""
-    if settings.url.startswith(SQLITE) and not sqlite_path(settings.url).exists():
-        raise NotFound(f"no database at {settings.url}: `embedq up` or `embedq init` makes one, --url names another")
-
-
-async def _ask(settings: Settings, action: Callable[[App], Awaitable[T]]) -> T:
-    async with start(settings, quiet=True) as app:
+async def _ask(settings: Settings, action: Callable[[App], Awaitable[T]], *, make: bool) -> T:
+    async with start(settings, quiet=True, make=make) as app:
         return await action(app)

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from embedq.app import App, start
-from embedq.cli.options import Cursor, InCollection, Json, Limit, Url, ask, check_database
+from embedq.cli.options import Cursor, InCollection, Json, Limit, Url, ask
 from embedq.cli.output import console, count, literal, message_of, more, nothing, print_json, say, shaded, since
 from embedq.cli.statuspage import page
 from embedq.cli.tables import Cell, Column, table
@@ -200,12 +200,11 @@ async def _repair(app: App, *, deep: bool, limit: int | None) -> RepairReport:
 
 async def _watch(url: str | None) -> None:
     settings = load(url=url)
-    check_database(settings)
-    async with start(settings, quiet=True) as app:
+    async with start(settings, quiet=True, make=False) as app:
         screen = console()
         with Live(console=screen, screen=True, auto_refresh=False) as live:
             while True:
-                found = page(await app.operator.status(), settings.url, width=screen.width, height=screen.height)
+                found = page(await app.operator.status(), settings.shown_url, width=screen.width, height=screen.height)
                 live.update(found, refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
 

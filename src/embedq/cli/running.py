@@ -50,7 +50,7 @@ def init(*, url: Url = None, as_json: Json = False) -> None:
     """Install or upgrade the database's schema; safe to repeat."""
     settings = load(url=url)
     ask(url, lambda app: app.store.check(), make=True)
-    print_json({"status": "ready", "url": settings.url}) if as_json else say(f"{settings.url} is ready")
+    print_json({"status": "ready", "url": settings.shown_url}) if as_json else say(f"{settings.shown_url} is ready")
 
 
 async def _run(settings: Settings, *, workers: int, serving: bool) -> None:
@@ -104,7 +104,7 @@ def _signalled() -> asyncio.Event:
 
 def _banner(settings: Settings, address: str | None, workers: int) -> None:
     screen = console()
-    title = Text.assemble(("embedq", "bold"), f" {__version__}  ", (literal(settings.url), "dim"))
+    title = Text.assemble(("embedq", "bold"), f" {__version__}  ", (literal(settings.shown_url), "dim"))
     screen.print("", title, "", sep="\n", soft_wrap=True)
     crew = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
     facts = [("workers", crew)]

@@ -19,6 +19,7 @@ from embedq.client.intake import (
 )
 from embedq.client.options import ClientOptions
 from embedq.client.searching import Embedders, Searching
+from embedq.client.tables import Tables
 from embedq.client.waiting import wait_for
 from embedq.errors import Conflict, Invalid, NotFound, SettingsError
 from embedq.model import (
@@ -54,6 +55,7 @@ class Client:
         self._telemetry = telemetry
         self._catalogue = Catalogue(store, strict=options.strict)
         self._searching = Searching(store, embedders, options=options, telemetry=telemetry)
+        self.tables = Tables(store, embedders, options=options, telemetry=telemetry)
 
     async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
         """Refuse what `put` would refuse, without writing; answer with the records as they were read."""
@@ -112,14 +114,17 @@ class Client:
         await self.collection(collection)
         return await self._store.patch(collection, id_, patch)
 
-    async def delete(self, collection: str, ids: Sequence[str], *, purge: bool = False) -> Sequence[RecordId]:
+    async def delete(
+        self, collection: str, ids: Sequence[str], *, purge: bool = False, connection: object | None = None
+    ) -> Sequence[RecordId]:
         """Take records out of search and cancel their jobs; answer with those that were there.
 
-        `purge` also removes text and vector for good. A single id that is not there: NotFound.
+        `purge` also removes text and vector for good. A single id that is not there: NotFound. With the caller's
+        `connection` it becomes part of the caller's transaction.
         """
         wanted = read_ids(ids)
         await self.collection(collection)
-        gone = await self._store.delete(collection, wanted, purge=purge)
+        gone = await self._store.delete(collection, wanted, purge=purge, connection=connection)
         if not gone and len(wanted) == 1:
             raise _no_record(collection, wanted[0])
         self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)

@@ -11,7 +11,7 @@ from embedq.client.options import ClientOptions
 from embedq.client.queries import Embedders, NoVector, QueryVectors
 from embedq.errors import Invalid, SearchUnavailable
 from embedq.model import Answer, Collection, Hit, Query, SearchMode, Vector
-from embedq.policy.ranking import fuse
+from embedq.policy.ranking import fuse, telling
 from embedq.policy.texts import check_id
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
@@ -101,7 +101,7 @@ class Searching:
         k = asked.query.k
         deep = Query(k=max(FUSED_DEPTH * k, LEAST_DEPTH), filter=asked.query.filter, tenant=asked.query.tenant)
         near, worded = await asyncio.gather(
-            self._store.search_vector(name, vector, deep), self._store.search_words(name, asked.words, deep)
+            self._store.search_vector(name, vector, deep), self._store.search_words(name, telling(asked.words), deep)
         )
         return SearchMode.HYBRID, fuse([near, worded], k)
 

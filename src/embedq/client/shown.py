@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from embedq.model import Answer, Collection, Hit
+from embedq.model import Answer, Attached, Collection, Hit
 
 
 def answer(found: Answer) -> dict[str, Any]:
@@ -38,6 +38,27 @@ def collection(found: Collection) -> dict[str, Any]:
             "max_attempts": declared.retry.max_attempts,
         },
         "created_at": found.created_at,
+    }
+
+
+def attached(found: Attached) -> dict[str, Any]:
+    """Show an attached table and how far it is."""
+    table = found.attachment
+    return {
+        "collection": found.collection,
+        "table": table.table,
+        "key": list(table.key),
+        "text": list(table.text),
+        "into": table.into,
+        "priority": table.priority,
+        "tenant": table.tenant,
+        "attributes": list(table.attributes),
+        "rows": found.rows,
+        "seen": found.seen,
+        "walking": found.walking,
+        "noted": found.noted,
+        "refused": {"count": found.refusals, "some": dict(found.refused)},
+        "problem": found.problem,
     }
 
 

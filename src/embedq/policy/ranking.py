@@ -1,4 +1,4 @@
-"""How two rankings become one."""
+"""Which words of a query tell something, and how two rankings become one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +6,26 @@ from dataclasses import replace
 from embedq.model import Hit
 
 RANK_OFFSET = 60  # of reciprocal rank fusion: how little the first places outweigh the next
+
+FILLERS = frozenset(
+    word
+    for line in (
+        "a about an and are as at be been but by can could did do does for from had has have he her his how i if in",
+        "into is it its may me must my no nor not of on or our she should so such than that the their them then there",
+        "these they this to us was we were what when where which who whom whose why will with would you your",
+    )
+    for word in line.split()
+)
+MARKS = "!\"'(),.:;?[]{}"
+
+
+def telling(words: str) -> str:
+    """Leave out English words that say nothing of what is meant, unless there are no others.
+
+    A record that shares only "and" with a query must not be ranked beside the one that is near in meaning.
+    """
+    kept = [word for word in words.split() if word.strip(MARKS).casefold() not in FILLERS]
+    return " ".join(kept) or words
 
 
 def fuse(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:

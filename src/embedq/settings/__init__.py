@@ -1,7 +1,8 @@
 """Every setting: its variables, its bounds, its default and what it is for."""
 
+from embedq.settings.addresses import without_passwords
 from embedq.settings.fields import Settings
 from embedq.settings.loading import load
 from embedq.settings.reference import Row, table
 
-__all__ = ["Row", "Settings", "load", "table"]
+__all__ = ["Row", "Settings", "load", "table", "without_passwords"]

@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from embedq.model import Budget, RetryPolicy
+from embedq.settings.addresses import passwords, without_passwords
 from embedq.settings.sources import FileSource, Names, VariableSource
 
 MIB = 1 << 20
@@ -27,10 +28,16 @@ class Settings(BaseSettings):
     url: Annotated[str, Names("EMBEDQ_URL")] = Field(
         "sqlite:///embedq.db",
         min_length=1,
-        description="The database of records, vectors and jobs: `sqlite:///relative.db` or `sqlite:////absolute.db`.",
+        repr=False,  # it may hold a password
+        description="The database of records, vectors and jobs: `sqlite:///relative.db`, `sqlite:////absolute.db` "
+        "or `postgresql://user:password@host/database`.",
     )
     queue_url: Annotated[str | None, Names("EMBEDQ_QUEUE_URL")] = Field(
-        None, min_length=1, description="A database for the queue alone, if it is to be another one."
+        None, min_length=1, repr=False, description="A database for the queue alone, if it is to be another one."
+    )
+    pg_pooler: Annotated[bool, Names("EMBEDQ_PG_POOLER")] = Field(
+        default=False,
+        description="A pooler such as PgBouncer stands before PostgreSQL: no LISTEN, no prepared statements.",
     )
     embedder: Annotated[str, Names("EMBEDQ_EMBEDDER")] = Field(
         "local",
@@ -189,7 +196,13 @@ class Settings(BaseSettings):
     def secrets(self) -> tuple[str, ...]:
         """List the values that must never be shown."""
         found = (self.api_key, self.read_key, self.openai_api_key, self.gemini_api_key)
-        return tuple(secret.get_secret_value() for secret in found if secret is not None)
+        hidden = [secret.get_secret_value() for secret in found if secret is not None]
+        return (*hidden, *passwords(self.url), *passwords(self.queue_url or ""))
+
+    @property
+    def shown_url(self) -> str:
+        """The database's URL as it may be shown."""
+        return without_passwords(self.url)
 
     def assumed(self) -> list[str]:
         """Say which defaults were taken that a person should know of."""

@@ -12,7 +12,9 @@ class UpkeepOptions:
     heartbeat: timedelta = timedelta(seconds=60)  # the fleet's: three without a sign are worth a warning
     retention: timedelta = timedelta(days=14)
     purge_interval: timedelta = timedelta(hours=1)
+    finish_interval: timedelta = timedelta(minutes=1)  # also builds the index that vectors have become worth
     reconcile_interval: timedelta = timedelta(minutes=15)
+    gather_interval: timedelta = timedelta(seconds=1)  # while workers are busy; an idle one looks by itself
     replay_interval: timedelta = timedelta(hours=1)
     quota_rest: timedelta = timedelta(hours=24)  # how long a letter with reason `quota` lies before it is replayed
     retry_failed_on_startup: bool = False

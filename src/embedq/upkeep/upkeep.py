@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-from embedq.ports import Liveness, Store
+from embedq.ports import Attaching, Liveness, Store
 from embedq.telemetry import Event, Telemetry
 from embedq.upkeep.finish import Finish
+from embedq.upkeep.gather import Gather
 from embedq.upkeep.options import UpkeepOptions
 from embedq.upkeep.periodic import Duty, Periodic
 from embedq.upkeep.purge import Purge
@@ -30,10 +31,12 @@ class Upkeep:
             self._periodic("rescue", options.rescue_interval, self._rescue, failed=Event.RESCUE_FAILED),
             self._periodic("watch", options.heartbeat, Watch(store, telemetry, heartbeat=options.heartbeat)),
             self._periodic("purge", options.purge_interval, Purge(store, telemetry, retention=options.retention)),
-            self._periodic("finish", options.purge_interval, Finish(store)),
+            self._periodic("finish", options.finish_interval, Finish(store)),
             self._periodic("reconcile", options.reconcile_interval, self._reconcile),
             self._periodic("replay", options.replay_interval, ReplayQuota(store, telemetry, rest=options.quota_rest)),
         ]
+        if isinstance(store, Attaching):
+            self._services.append(self._periodic("gather", options.gather_interval, Gather(store, telemetry)))
         if options.retry_failed_on_startup:
             self._services.append(self._periodic("retry-failed", STARTUP_AGAIN, RetryFailed(store, telemetry)))
 

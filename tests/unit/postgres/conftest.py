@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -23,3 +24,12 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
     await store.learn(collection.space.id, DIMENSIONS)
     yield store
     await store.close()
+
+
+@pytest_asyncio.fixture
+async def db(postgres_url: str, store: PostgresStore) -> AsyncIterator[asyncpg.Connection]:
+    """Connect to the store's database as an application would."""
+    del store
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
+    await connection.close()

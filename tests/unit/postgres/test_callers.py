@@ -99,6 +99,28 @@ async def test_rolled_back_together(store: PostgresStore, postgres_url: str, way
     assert await take(store) == []
 
 
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_deleted_together(store: PostgresStore, postgres_url: str, way: Way) -> None:
+    """A record is gone when the caller commits, not before, and stays if the caller gives up."""
+    await store.put(NOTES, [A], now=NOON)
+
+    async def delete_and_give_up() -> None:
+        async with way(postgres_url) as connection:
+            assert await store.delete(NOTES, [A.id, RecordId("none")], now=NOON, connection=connection) == [A.id]
+            raise Undone
+
+    with pytest.raises(Undone):
+        await delete_and_give_up()
+    assert len(await store.get(NOTES, [A.id])) == 1
+
+    async with way(postgres_url) as connection:
+        await store.delete(NOTES, [A.id], purge=True, now=NOON, connection=connection)
+        assert len(await store.get(NOTES, [A.id])) == 1
+
+    assert await store.get(NOTES, [A.id]) == []
+    assert await take(store) == []
+
+
 async def test_a_refusal_leaves_the_callers_transaction_alive(store: PostgresStore, postgres_url: str) -> None:
     """The caller may go on after a record that is refused."""
     await store.put(NOTES, [A], now=NOON)

@@ -17,6 +17,11 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 
+# Sessions of this database that listen: other tests use the same server.
+LISTENING = """
+SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()
+"""
+
 
 async def end_all(url: str) -> int:
     """End every session of this database, as an administrator would."""
@@ -86,7 +91,27 @@ async def test_a_lease_whose_answer_was_lost_is_handed_back(store: PostgresStore
     await take(store)
     row = await store._database.fetchrow("SELECT nonce FROM embedq.lease")
 
-    await store._hand_back(row["nonce"])
+    store._unanswered.add(row["nonce"])
+    await store._hand_back()
+
+    [lease] = await take(store)
+    assert (lease.job_id, lease.crashes) == (receipt.job_id, 0)
+
+
+async def test_a_lease_that_could_not_be_made_out_is_handed_back(
+    store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is lost between the lease and the look at its collection: the job is free again, uncharged."""
+    receipt = await write(store, "A")
+    other = await PostgresStore.open(postgres_url)
+
+    async def read(_: object) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(other._database.catalogue, "read", read)
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await take(other)
+    await other.close()
 
     [lease] = await take(store)
     assert (lease.job_id, lease.crashes) == (receipt.job_id, 0)
@@ -131,7 +156,7 @@ async def test_behind_a_pooler_nothing_of_a_session_is_used(postgres_url: str, s
     [hit] = await behind.search_vector(NOTES, vector_of("text r 1"), Query(k=1))
     async with behind._database._pool.here().connection() as connection:
         prepared = await connection.fetchval("SELECT count(*) FROM pg_prepared_statements WHERE name <> ''")
-    listening = await store._database.fetchrow("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    listening = await store._database.fetchrow(LISTENING)
     await behind.close()
 
     assert (hit.id, prepared, listening[0]) == ("r1", 0, 0)

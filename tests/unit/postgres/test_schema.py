@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from embedq.errors import SettingsError, StoreError, StoreUnusable
+from embedq.errors import NotFound, SettingsError, StoreError, StoreUnusable
 from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.address import parse
 from embedq.stores.postgres.schema import install, migrations
@@ -31,6 +31,20 @@ async def test_an_older_embedq_refuses_a_newer_schema(store: PostgresStore, post
         await PostgresStore.open(postgres_url)
     with pytest.raises(StoreUnusable, match="999"):
         await store.check()
+
+
+async def test_who_only_looks_changes_nothing(postgres_url: str) -> None:
+    """A database without embedq, or with an older one, is refused and stays as it is."""
+    with pytest.raises(NotFound, match="embedq init"):
+        await PostgresStore.open(postgres_url, make=False)
+    db = await asyncpg.connect(postgres_url)
+    assert await db.fetchval("SELECT to_regnamespace('embedq') IS NULL")
+
+    await (await PostgresStore.open(postgres_url)).close()
+    await db.execute("DELETE FROM embedq.migration WHERE version = (SELECT max(version) FROM embedq.migration)")
+    with pytest.raises(StoreUnusable, match="embedq init"):
+        await PostgresStore.open(postgres_url, make=False)
+    await db.close()
 
 
 async def test_the_extension_may_live_in_a_schema_of_its_own(postgres_url: str) -> None:

@@ -1,14 +1,13 @@
 """Where the database is, and how it may be spoken to."""
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from embedq.errors import SettingsError
 
 SCHEMES = ("postgresql", "postgres")
 POOLER = "pooler"
-ON = {"1", "true", "yes", "transaction"}
+ON, OFF = "transaction", "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,22 +17,30 @@ class Address:
     dsn: str
     shown: str  # without user and password
     pooler: bool  # a transaction pooler stands between: no session of our own
+    hosts: list[str] = field(hash=False, compare=False)  # a URL for each; the one that answered last stands first
+
+    def prefer(self, host: str) -> None:
+        """Begin with this host from now on: one that is gone without a word costs everybody who asks it first."""
+        if self.hosts[0] != host:
+            self.hosts[:] = [host, *(other for other in self.hosts if other != host)]
 
     def __repr__(self) -> str:
         """Show it without its password."""
         return f"Address({self.shown})"
 
 
-def parse(url: str) -> Address:
-    """Read a URL; `pooler=transaction` in it is ours, everything else is the driver's."""
+def parse(url: str, *, pooler: bool = False) -> Address:
+    """Read a URL; `pooler=transaction` in it is ours and wins over the setting, everything else is the driver's."""
     parts = urlsplit(url)
     if parts.scheme.partition("+")[0] not in SCHEMES:
         raise SettingsError("EMBEDQ_URL: write postgresql://user@host/database")
     query = parse_qsl(parts.query, keep_blank_values=True)
-    asked = [value for name, value in query if name == POOLER] or [os.environ.get("EMBEDQ_PG_POOLER", "")]
-    if asked[-1] not in {*ON, "", "0", "false", "no", "session", "none"}:
-        raise SettingsError(f"EMBEDQ_URL: {POOLER}={asked[-1]!r}: write {POOLER}=transaction, or leave it out")
+    asked = dict(query).get(POOLER, ON if pooler else OFF)
+    if asked not in {ON, OFF}:
+        raise SettingsError(f"EMBEDQ_URL: {POOLER}={asked!r}: write {POOLER}={ON}, or leave it out")
     rest = urlencode([(name, value) for name, value in query if name != POOLER])
-    dsn = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
-    shown = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
-    return Address(dsn, shown, asked[-1] in ON)
+    user, at, hosts = parts.netloc.rpartition("@")
+    urls = [
+        urlunsplit(("postgresql", f"{user}{at}{host}", parts.path, rest, "")) for host in (hosts, *hosts.split(","))
+    ]
+    return Address(urls[0], f"{hosts}{parts.path}", asked == ON, urls[1:])

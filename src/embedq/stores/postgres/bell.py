@@ -11,9 +11,10 @@ from embedq.stores.postgres.connection import Connection, connect
 from embedq.stores.postgres.faults import Fault
 
 CHANNEL = "embedq"
-RING = "SELECT pg_notify('embedq', '')"
+RING = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('embedq', '')"  # what it tells of is on disk
 QUIET = 0.05  # seconds between two rings: a commit that notifies costs every writer a global lock
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # before the connection is opened again
+CLOSE_SECONDS = 5.0
 ALIVE = 30.0  # seconds after which a silent connection is asked whether it is still there
 
 
@@ -29,11 +30,14 @@ class Bell:
         self._thread: threading.Thread | None = None
         self._rings, self._changed, self._stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._wants_to_hear = False
+        self._due = False
         self._closed = False
 
     def ring(self) -> None:
-        """Tell the others, soon. Safe from any thread, and costs the caller nothing."""
-        self._call(self._rings)
+        """Tell the others, soon. Safe from any thread and nearly free: a ring that is due tells of all before it."""
+        if not self._due:
+            self._due = True
+            self._call(self._rings)
 
     def listen(self) -> None:
         """Hear the others from now on. Behind a transaction pooler nobody can."""
@@ -42,7 +46,7 @@ class Bell:
             self._call(self._changed)
 
     def close(self) -> None:
-        """End connection and thread; a ring that is still due is rung."""
+        """End connection and thread; a ring that is still due is rung, unless nobody is there to hear it."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -51,7 +55,7 @@ class Bell:
                 loop.call_soon_threadsafe(self._stopped.set)
             except RuntimeError:  # it has ended by itself
                 return
-            thread.join()
+            thread.join(CLOSE_SECONDS)
 
     def _call(self, event: asyncio.Event) -> None:
         with self._lock:
@@ -76,7 +80,7 @@ class Bell:
         pause = FIRST_PAUSE
         while not self._stopped.is_set():
             try:
-                connection = await connect(self._address)
+                connection = await connect(self._address, bounded=True)
             except StoreError:
                 await _first(self._stopped.wait(), asyncio.sleep(pause * random.uniform(0.5, 1.0)))  # noqa: S311 no secret
                 pause = min(pause * 2, LONGEST_PAUSE)
@@ -99,6 +103,7 @@ class Bell:
                 self._heard()  # what was rung before is unknown
             if self._rings.is_set():
                 self._rings.clear()
+                self._due = False  # before it is sent: whoever commits from now on rings again
                 await connection.execute(RING)
                 await _first(self._stopped.wait(), asyncio.sleep(QUIET))
             elif self._stopped.is_set():

@@ -1,4 +1,4 @@
-"""Putting records in a caller's own transaction, on a connection of whatever driver the caller uses.
+"""Putting and deleting records in a caller's own transaction, on a connection of whatever driver the caller uses.
 
 No driver but ours is imported: a connection is known by the module its class comes from.
 """
@@ -10,13 +10,15 @@ from datetime import datetime
 from typing import Any
 
 from embedq.errors import NotFound
-from embedq.model import NewRecord, Receipt
+from embedq.model import NewRecord, Receipt, RecordId
 from embedq.policy.texts import Limits
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.putting import CHANGED, as_json, compose_all, receipts
+from embedq.stores.postgres.moments import text_of
+from embedq.stores.postgres.putting import CHANGED, as_json, receipts, rows_of
 
-CALL = "SELECT embedq.put_json({place})"
+PUT = "SELECT embedq.put_json({place})"
+DELETE = "SELECT embedq.delete_json({place})"
 DRIVERS = "an asyncpg, psycopg or SQLAlchemy connection"
 
 
@@ -34,11 +36,29 @@ async def put(
         if collection is None:
             collection = await database.run(lambda db: find(db, name), repeat=True)
         database.catalogue.remember(collection)
+        collection.check_writable()
         answer = await _call(connection, collection, records, limits, now)
         if answer["problem"] != CHANGED:
             return receipts(records, answer)
         database.catalogue.forget(name)
     raise NotFound(f"no collection {name!r} that this transaction can see: declare it before the transaction begins")
+
+
+async def delete(
+    database: Database,
+    connection: object,
+    name: str,
+    records: Sequence[RecordId],
+    now: datetime | None,
+    *,
+    purge: bool,
+) -> list[RecordId]:
+    """Delete records as part of the caller's transaction; answer with those that were there."""
+    collection = await database.run(lambda db: find(db, name), repeat=True)
+    collection.check_writable()
+    request = {"collection": collection.id, "ids": list(records), "purge": purge, "now": text_of(now)}
+    gone = set(json.loads(await _ask(connection, DELETE, json.dumps(request))))
+    return [record for record in dict.fromkeys(records) if record in gone]
 
 
 async def _call(
@@ -48,30 +68,30 @@ async def _call(
     limits: Limits,
     now: datetime | None,
 ) -> Mapping[str, Any]:
-    request = as_json(collection, compose_all(collection, records, limits), now)
-    answer = json.loads(await _ask(connection, request))
+    request = as_json(collection, rows_of(collection, records, limits), now)
+    answer = json.loads(await _ask(connection, PUT, request))
     return {**answer, "problem": answer["problem"]}
 
 
-async def _ask(connection: Any, request: str) -> str:  # noqa: ANN401 of any driver
+async def _ask(connection: Any, call: str, request: str) -> str:  # noqa: ANN401 of any driver
     """Call the function by the driver's own manners."""
     match type(connection).__module__.partition(".")[0]:
         case "asyncpg":
-            return str(await connection.fetchval(CALL.format(place="$1"), request))
+            return str(await connection.fetchval(call.format(place="$1"), request))
         case "psycopg":
-            cursor = await _settled(connection.execute(CALL.format(place="%s"), (request,)))
+            cursor = await _settled(connection.execute(call.format(place="%s"), (request,)))
             return str((await _settled(cursor.fetchone()))[0])
         case "sqlalchemy":
-            result = await _settled(connection.exec_driver_sql(*_in_style(connection, request)))
+            result = await _settled(connection.exec_driver_sql(*_in_style(connection, call, request)))
             return str(result.scalar_one())
         case other:
             raise TypeError(f"connection must be {DRIVERS}, not one of {other}")
 
 
-def _in_style(connection: Any, request: str) -> tuple[str, tuple[str]]:  # noqa: ANN401 of any driver
+def _in_style(connection: Any, call: str, request: str) -> tuple[str, tuple[str]]:  # noqa: ANN401 of any driver
     """Write the call as the driver under SQLAlchemy wants it."""
     style = connection.dialect.paramstyle
-    return CALL.format(place="$1" if style == "numeric_dollar" else "%s"), (request,)
+    return call.format(place="$1" if style == "numeric_dollar" else "%s"), (request,)
 
 
 async def _settled(answer: Any) -> Any:  # noqa: ANN401 of any driver

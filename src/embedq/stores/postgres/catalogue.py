@@ -1,16 +1,15 @@
 """What this process remembers of collections. Writers and leases say when it is out of date."""
 
-import json
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import lru_cache
 from typing import Any
 
-from embedq.errors import NotFound
+from embedq.errors import Conflict, NotFound
 from embedq.model import RetryPolicy
+from embedq.stores.noted import read_retry, read_text_from
 from embedq.stores.postgres.connection import Connection
 
-COLUMNS = "id, name, revision, space, text_from, priority, retry"
+COLUMNS = """id, name, revision, space, text_from, priority, retry,
+(SELECT a.made_for FROM embedq.attachment a WHERE a.collection = collection.id) AS attached"""
 FIND = f"SELECT {COLUMNS} FROM embedq.collection WHERE name = $1"
 ALL = f"SELECT {COLUMNS} FROM embedq.collection"
 EPOCH = "SELECT epoch FROM embedq.control"
@@ -27,6 +26,12 @@ class Found:
     text_from: tuple[str, ...] | None
     priority: int
     retry: RetryPolicy
+    attached: str | None = None  # the table whose rows are its records
+
+    def check_writable(self) -> None:
+        """Refuse to write records that a table says otherwise."""
+        if self.attached is not None:
+            raise Conflict(f"the records of {self.name!r} are the rows of {self.attached}: write to that table")
 
 
 class Catalogue:
@@ -78,6 +83,7 @@ def made(row: Any) -> Found:  # noqa: ANN401 a row
         read_text_from(row["text_from"]),
         row["priority"],
         read_retry(row["retry"]),
+        row.get("attached"),
     )
 
 
@@ -87,33 +93,3 @@ async def find(db: Connection, name: str) -> Found:
     if row is None:
         raise NotFound(f"no collection {name!r}: declare it, or put a first record into it")
     return made(row)
-
-
-@lru_cache(maxsize=64)
-def read_retry(noted: str) -> RetryPolicy:
-    """Read a retry policy."""
-    found = json.loads(noted)
-    return RetryPolicy(
-        base=timedelta(seconds=found["base"]),
-        factor=found["factor"],
-        cap=timedelta(seconds=found["cap"]),
-        jitter=found["jitter"],
-        max_attempts=found["max_attempts"],
-    )
-
-
-def write_retry(retry: RetryPolicy) -> str:
-    """Write a retry policy."""
-    spans = {"base": retry.base.total_seconds(), "cap": retry.cap.total_seconds()}
-    return json.dumps({**spans, "factor": retry.factor, "jitter": retry.jitter, "max_attempts": retry.max_attempts})
-
-
-@lru_cache(maxsize=64)
-def read_text_from(noted: str | None) -> tuple[str, ...] | None:
-    """Read the attribute names a text is made from."""
-    return None if noted is None else tuple(json.loads(noted))
-
-
-def write_text_from(text_from: tuple[str, ...] | None) -> str | None:
-    """Write the attribute names a text is made from."""
-    return None if text_from is None else json.dumps(text_from, ensure_ascii=False)

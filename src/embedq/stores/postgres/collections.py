@@ -9,8 +9,9 @@ from typing import Any
 from embedq.errors import Conflict, Invalid, NotFound, StoreError
 from embedq.model import Collection, Declaration, EmbedderName, NewRecord, Priority, RecordId, Space, SpaceId
 from embedq.policy.texts import Limits, compose, hash_of
+from embedq.stores.noted import read_retry, read_text_from, write_retry, write_text_from
 from embedq.stores.postgres import putting
-from embedq.stores.postgres.catalogue import FIND, find, made, read_retry, read_text_from, write_retry, write_text_from
+from embedq.stores.postgres.catalogue import FIND, find, made
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.moments import NOW
@@ -78,7 +79,7 @@ async def declare(database: Database, wanted: Declaration, now: datetime | None)
     """Create or change a collection. Changed texts are left to `recompose`."""
     for _ in range(round(PATIENCE / PAUSE)):
         async with database.transaction() as db:
-            if await _declare(db, wanted, now):
+            if await declare_on(db, wanted, now):
                 database.catalogue.forget(wanted.name)
                 return
         await asyncio.sleep(PAUSE)
@@ -87,7 +88,7 @@ async def declare(database: Database, wanted: Declaration, now: datetime | None)
     )
 
 
-async def _declare(db: Connection, wanted: Declaration, now: datetime | None) -> bool:
+async def declare_on(db: Connection, wanted: Declaration, now: datetime | None = None) -> bool:
     """Declare, unless a writer is under way who knows the collection as it was."""
     await db.execute(LOCK_DECLARING)
     space = await _ensure_space(db, wanted.embedder)
@@ -102,6 +103,8 @@ async def _declare(db: Connection, wanted: Declaration, now: datetime | None) ->
         return True
     if (row["space"], row["text_from"]) != settled[:2] and not await db.fetchval(LOCK_COLLECTION, row["id"]):
         return False
+    if row["attached"] is not None and (row["space"], row["text_from"]) != settled[:2]:
+        raise Conflict(f"collection {wanted.name!r} is attached to {row['attached']}: detach it first")
     if row["space"] != space and await db.fetchval(HAS_RECORDS, row["id"]):
         raise Conflict(f"collection {wanted.name!r} has records of another embedder: changing it is a migration")
     await db.execute(CHANGE, row["id"], *settled)
@@ -116,6 +119,8 @@ async def drop(database: Database, name: str) -> None:
     for _ in range(round(PATIENCE / PAUSE)):
         async with database.transaction() as db:
             found = await find(db, name)
+            if found.attached is not None:
+                raise Conflict(f"collection {name!r} is attached to {found.attached}: `embedq detach {name}` drops it")
             if await db.fetchval(LOCK_COLLECTION, found.id):
                 await db.execute(DROP, found.id)
                 await db.execute(CHANGED)

@@ -8,11 +8,22 @@ import asyncpg
 from embedq.errors import StoreUnusable
 from embedq.stores.postgres import vectors
 from embedq.stores.postgres.address import Address
-from embedq.stores.postgres.faults import Fault, translated
+from embedq.stores.postgres.faults import Fault, is_lost, translated
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 10.0  # for each host
 SILENCE_MS = 20_000  # unanswered for so long, a connection is dead: its host is gone without a word
-SESSION = {"application_name": "embedq", "jit": "off"}  # compiling costs more than our statements do
+STATEMENT_SECONDS = 60.0  # the server ends a statement that takes longer: it waits for somebody's transaction, or hangs
+ANSWER_SECONDS = 70.0  # by then the server would have spoken: something between swallows what is sent
+SESSION = {
+    "application_name": "embedq",
+    "jit": "off",  # compiling costs more than our statements do
+    # The server, too, must notice that we are gone: what we had locked stays locked until it does.
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": str(SILENCE_MS),
+    "idle_in_transaction_session_timeout": "60s",  # we may also be stopped in the middle of a transaction
+}
 
 # Where the vector extension lives: people put it into schemas of their own.
 EXTENSION = """
@@ -23,26 +34,49 @@ WHERE e.extname = 'vector'
 Connection = Any  # asyncpg carries no types
 
 
-async def connect(address: Address) -> Connection:
-    """Open a connection as the database is, installed or not."""
+async def connect(address: Address, *, bounded: bool = False) -> Connection:
+    """Open a connection as the database is, installed or not, to the first host that will do.
+
+    Args:
+        address: Where it is.
+        bounded: No statement may take longer than a minute; without it, it may wait as long as an upgrade takes.
+    """
+    *others, last = list(address.hosts)
+    for host in others:
+        try:
+            return await _connect_to(host, address, bounded=bounded)
+        except Fault as error:
+            if not is_lost(error):  # it is there, and refuses us
+                raise translated(error, address.shown) from error
     try:
-        connection = await asyncpg.connect(
-            address.dsn,
-            timeout=CONNECT_SECONDS,
-            statement_cache_size=0 if address.pooler else 100,
-            server_settings=None if address.pooler else SESSION,
-        )
+        return await _connect_to(last, address, bounded=bounded)
     except Fault as error:
         raise translated(error, address.shown) from error
+
+
+async def _connect_to(host: str, address: Address, *, bounded: bool) -> Connection:
+    """Open a connection to one host: the driver alone would spend all its time on the first that is silent."""
+    session = SESSION | ({"statement_timeout": f"{STATEMENT_SECONDS:g}s"} if bounded else {})
+    try:
+        connection = await asyncpg.connect(
+            host,
+            timeout=CONNECT_SECONDS,
+            command_timeout=ANSWER_SECONDS if bounded else None,
+            statement_cache_size=0 if address.pooler else 100,
+            server_settings=None if address.pooler else session,
+        )
     except ValueError as error:  # the driver's own words about a URL it cannot read; they name no password
         raise StoreUnusable(f"EMBEDQ_URL cannot be used: {error}") from error
     _notice_silence(connection)
+    if address.pooler:
+        _keep_settings(connection)
+    address.prefer(host)
     return connection
 
 
 async def connect_to_installed(address: Address) -> Connection:
     """Open a connection that can carry vectors."""
-    connection = await connect(address)
+    connection = await connect(address, bounded=True)
     try:
         schema = await connection.fetchval(EXTENSION)
         if schema is None:
@@ -57,6 +91,11 @@ async def connect_to_installed(address: Address) -> Connection:
         connection.terminate()
         raise
     return connection
+
+
+def _keep_settings(connection: Connection) -> None:
+    """Let the driver not switch `jit` when it asks for types: behind a pooler it is the next one's session."""
+    connection._server_caps = connection._server_caps._replace(jit=False)  # noqa: SLF001 the driver offers no other way
 
 
 def _notice_silence(connection: Connection) -> None:

@@ -88,12 +88,21 @@ class PostgresCorpus:
         return receipt
 
     async def delete(
-        self, collection: str, records: Sequence[RecordId], *, purge: bool = False, now: datetime | None = None
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        purge: bool = False,
+        now: datetime | None = None,
+        connection: object | None = None,
     ) -> Sequence[RecordId]:
         """See `ports.Writing`."""
+        if connection is not None:
+            return await callers.delete(self._database, connection, collection, records, now, purge=purge)
 
         async def work(db: Connection) -> list[RecordId]:
             found = await find(db, collection)
+            found.check_writable()
             gone = set(await db.fetchval(keeping.RETIRE, found.id, found.space, list(records), purge, now))
             return [record for record in dict.fromkeys(records) if record in gone]
 

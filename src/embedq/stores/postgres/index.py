@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
+import asyncpg
+
 from embedq.stores.postgres.connection import EXTENSION, Connection
 from embedq.stores.postgres.schema import quoted
 
 WORTH = 20_000  # vectors: below, looking at every one is as fast
+LONGEST_SECONDS = 86_400.0  # of a building
 MOST_VECTOR, MOST_HALF = 2_000, 4_000  # dimensions that HNSW can index, as floats and as half floats
 
 # Which spaces have vectors, how many about, and whether their index is there and whole.
@@ -45,29 +48,50 @@ async def shape_of(db: Connection, space: int) -> Shape | None:
     return Shape(space, row["dimensions"], row["indexed"])
 
 
-async def build_one(db: Connection, worth: int) -> int:
+async def build_one(db: Connection, worth: int, *, pooler: bool) -> int:
     """Build the index of one space that is worth it; answer with how many were built. Writers go on meanwhile."""
     for row in await db.fetch(SHAPES):
         if row["indexed"] or not row["has_table"] or row["dimensions"] > MOST_HALF:
             continue
-        if await db.fetchval(ENOUGH.format(worth=worth, space=row["id"])) and await db.fetchval(LOCK, row["id"]):
-            try:
-                return await _build(db, Shape(row["id"], row["dimensions"], indexed=False))
-            finally:
-                await db.execute(UNLOCK, row["id"])
+        if not await db.fetchval(ENOUGH.format(worth=worth, space=row["id"])):
+            continue
+        shape = Shape(row["id"], row["dimensions"], indexed=False)
+        if not pooler:
+            return await _build_alone(db, shape)
+        if not row["begun"]:  # without a session nobody can say whether one that was begun is still being built
+            return await _create(db, shape)
     return 0
 
 
-async def _build(db: Connection, shape: Shape) -> int:
-    fresh = await shape_of(db, shape.space)
-    if fresh is None or fresh.indexed:  # another process was faster
+async def _build_alone(db: Connection, shape: Shape) -> int:
+    """Build where no other process does, over one that was broken off."""
+    if not await db.fetchval(LOCK, shape.space):
         return 0
-    name, schema = f"vector_{shape.space}_nearest", quoted(await db.fetchval(EXTENSION))
+    try:
+        fresh = await shape_of(db, shape.space)
+        if fresh is None or fresh.indexed:  # another process was faster
+            return 0
+        await db.execute("SET statement_timeout = 0")  # it takes as long as it takes
+        await db.execute(f"DROP INDEX CONCURRENTLY IF EXISTS embedq.{_name(shape)}", timeout=LONGEST_SECONDS)
+        return await _create(db, shape)
+    finally:
+        await db.execute("RESET statement_timeout")
+        await db.execute(UNLOCK, shape.space)
+
+
+async def _create(db: Connection, shape: Shape) -> int:
+    schema = quoted(await db.fetchval(EXTENSION))
     column = f"(embedding::{schema}.{shape.kind}({shape.dimensions}))"
-    await db.execute(f"DROP INDEX IF EXISTS embedq.{name}")  # of a building that was broken off
-    await db.execute(
-        f"CREATE INDEX CONCURRENTLY {name} ON embedq.vector_{shape.space} "
-        f"USING hnsw ({column} {schema}.{shape.kind}_cosine_ops)",
-        timeout=None,
-    )
+    try:
+        await db.execute(
+            f"CREATE INDEX CONCURRENTLY {_name(shape)} ON embedq.vector_{shape.space} "
+            f"USING hnsw ({column} {schema}.{shape.kind}_cosine_ops)",
+            timeout=LONGEST_SECONDS,
+        )
+    except asyncpg.DuplicateTableError:  # another process has just begun
+        return 0
     return 1
+
+
+def _name(shape: Shape) -> str:
+    return f"vector_{shape.space}_nearest"

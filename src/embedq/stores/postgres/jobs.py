@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -65,13 +66,14 @@ class PostgresQueue:
         self._turns = leasing.Turns()
         self._settles = 0
         self._grants: OrderedDict[int, Sequence[Lease]] = OrderedDict()
+        self._unanswered: set[int] = set()  # nonces of leases that nobody got
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
         """See `ports.Leasing`."""
         news = self._database.wake.news
         asked = leasing.arguments(ask, self._turns)
-        row = await self._insist_on_lease(LEASE, [*asked, now], nonce=asked[-1])
-        return await self._leased(ask, row, news)
+        async with self._or_handed_back(asked[-1]):
+            return await self._leased(ask, await self._call(LEASE, *asked, now), news)
 
     async def settle(
         self, outcomes: Sequence[Outcome], *, then: Ask | None = None, now: datetime | None = None
@@ -83,25 +85,25 @@ class PostgresQueue:
             return Settled(jobs=await self._settle(outcomes, now))
         news = self._database.wake.news
         self._settles += 1
-        row = await self._turn(outcomes, then, now)
-        jobs = self._settled(outcomes, row["settled"], row)
-        following = await self._leased(then, row, news)
-        if row["busy"]:
-            jobs |= await self._come_back(outcomes, row["busy"], now)
+        asked = leasing.arguments(then, self._turns)
+        async with self._or_handed_back(asked[-1]):
+            row = await self._turn(outcomes, asked, now)
+            jobs = self._settled(outcomes, row["settled"], row)
+            following = await self._leased(then, row, news)
+            if row["busy"]:
+                jobs |= await self._come_back(outcomes, row["busy"], now)
         return Settled(jobs=jobs, next=following)
 
-    async def _turn(self, outcomes: Sequence[Outcome], then: Ask, now: datetime | None) -> Any:  # noqa: ANN401 a row
+    async def _turn(self, outcomes: Sequence[Outcome], asked: Sequence[Any], now: datetime | None) -> Any:  # noqa: ANN401 a row
         """Settle and lease in one call: a whole batch that is done by its token alone, anything else in full."""
         fold = self._settles % FOLD_EVERY == 0
-        asked = leasing.arguments(then, self._turns)
         batch = settling.whole(outcomes, self._grants.pop(outcomes[0].lease.token, ()))
         if batch is not None:
-            values = [outcomes[0].lease.token, len(outcomes), *batch, *asked, fold, now]
-            row = await self._insist_on_lease(TURN_WHOLE, values, nonce=asked[-1])
+            row = await self._call(TURN_WHOLE, outcomes[0].lease.token, len(outcomes), *batch, *asked, fold, now)
             if row["settled"] is not None:
                 return row
         values = [*settling.arguments(outcomes), False, *asked, fold, now]
-        return await self._insist_on_lease(TURN, values, nonce=asked[-1])
+        return await self._call(TURN, *values)
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
@@ -114,10 +116,6 @@ class PostgresQueue:
         """See `ports.Leasing`."""
         rows = await self._database.fetch(KNOWN, space, list(hashes))
         return {ContentHash(row["hash"]): row["embedding"] for row in rows}
-
-    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
-        """See `ports.Leasing`."""
-        await self._database.wait(timeout)
 
     async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
         """See `ports.Budgeting`."""
@@ -164,20 +162,32 @@ class PostgresQueue:
         """See `ports.Fleet`."""
         return await workers.listing(self._database, heartbeat, now)
 
-    async def _insist_on_lease(self, statement: str, values: Sequence[Any], *, nonce: int) -> Any:  # noqa: ANN401 a row
-        """Call once. If the answer is lost, what it may have leased is handed back, as well as can be."""
+    async def _call(self, statement: str, *values: object) -> Any:  # noqa: ANN401 a row
+        """Call what leases, once: a second call would lease more."""
+        return await self._database.run(lambda db: db.fetchrow(statement, *values), repeat=False)
+
+    @asynccontextmanager
+    async def _or_handed_back(self, nonce: int) -> AsyncIterator[None]:
+        """If the caller never gets what it may have leased under this nonce, hand it back as soon as that can be."""
+        if self._unanswered:
+            await self._hand_back()
         try:
-            return await self._database.run(lambda db: db.fetchrow(statement, *values), repeat=False)
+            yield
         except StoreError:
-            await self._hand_back(nonce)
+            self._unanswered.add(nonce)
+            await self._hand_back()
             raise
 
-    async def _hand_back(self, nonce: int) -> None:
-        try:
-            if await self._database.call(HAND_BACK, nonce):
+    async def _hand_back(self) -> None:
+        """Hand back leases that nobody got: nobody works on them."""
+        for nonce in list(self._unanswered):
+            try:
+                handed_back = await self._database.call(HAND_BACK, nonce)
+            except StoreError:
+                return  # still out of reach: before the next lease, or else the lease runs out by itself
+            self._unanswered.discard(nonce)
+            if handed_back:
                 self._database.woke()
-        except StoreError:
-            return  # still out of reach: the lease runs out by itself
 
     async def _leased(self, ask: Ask, row: Any, news: int) -> Leased:  # noqa: ANN401 a row
         self._turns.note(ask.spaces, row)

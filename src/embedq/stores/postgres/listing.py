@@ -7,12 +7,12 @@ from typing import Any
 
 from embedq.errors import Invalid
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priority, Reason, RecordId, WorkerId
-from embedq.stores.postgres.catalogue import find, read_retry
+from embedq.stores.noted import number, read_retry
+from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.collections import SPACE, read_space
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.keys import CANCELLED, COMPLETED, FAILED, OPEN, SPACE_BITS, job_id, parse
 from embedq.stores.postgres.moments import NOW, milliseconds
-from embedq.stores.postgres.reading import number
 from embedq.stores.postgres.settling import read_fault
 
 

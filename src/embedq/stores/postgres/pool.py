@@ -1,13 +1,14 @@
 """A few connections per event loop."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from embedq.errors import StoreError
 from embedq.stores.postgres.connection import Connection
-from embedq.stores.postgres.faults import is_lost
+from embedq.stores.postgres.faults import Fault, is_lost
 
 MOST = 8  # connections per event loop; opened when they are needed
 CLOSE_SECONDS = 5.0
@@ -48,9 +49,10 @@ class LoopPool:
             self._idle.pop().terminate()
 
     async def close(self) -> None:
-        """Close idle connections."""
+        """Close idle connections; one whose host is gone is just dropped."""
         while self._idle:
-            await self._idle.pop().close(timeout=CLOSE_SECONDS)
+            with contextlib.suppress(*Fault):
+                await self._idle.pop().close(timeout=CLOSE_SECONDS)
 
     def _take(self) -> Connection | None:
         while self._idle:

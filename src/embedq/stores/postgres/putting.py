@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
-from embedq.errors import Conflict, Invalid, NotFound, StoreError, TooLarge
-from embedq.model import ContentHash, EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
-from embedq.policy.texts import Limits, check_attributes, check_text, compose, hash_of, written
+from embedq.errors import Conflict, NotFound, StoreError
+from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
+from embedq.policy.texts import Limits
+from embedq.stores.composing import NONE, Row, compose_all
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -15,7 +17,6 @@ from embedq.stores.postgres.keys import job_id, new_job_id
 from embedq.stores.postgres.moments import text_of
 
 PUT = "SELECT * FROM embedq.put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
-PUT_JSON = "SELECT embedq.put_json({place})"
 FOLD = "SELECT embedq.fold()"
 FOLD_EVERY = 256  # puts: the rows that changes of sums are noted in do not pile up
 
@@ -29,18 +30,6 @@ CHANGED = "changed"  # the collection is not the one this process remembers
 STATUSES = (EmbeddingStatus.PENDING, EmbeddingStatus.EMBEDDED, EmbeddingStatus.FAILED)
 
 
-class Row(NamedTuple):
-    """A record as it is to be written."""
-
-    place: int  # in the request, from 1
-    id: str
-    text: str
-    hash: ContentHash
-    attributes: str | None
-    tenant: str | None
-    priority: int
-
-
 async def put(
     database: Database, name: str, records: Sequence[NewRecord], limits: Limits, now: datetime | None
 ) -> list[Receipt]:
@@ -49,7 +38,8 @@ async def put(
     async def work(db: Connection) -> list[Receipt] | None:
         collection = database.catalogue.recall(name) or await find(db, name)
         database.catalogue.remember(collection)
-        answer = await db.fetchrow(PUT, *_arguments(collection, compose_all(collection, records, limits), now))
+        collection.check_writable()
+        answer = await db.fetchrow(PUT, *_arguments(collection, rows_of(collection, records, limits), now))
         if answer["problem"] == CHANGED:
             database.catalogue.forget(name)
             return None
@@ -72,7 +62,7 @@ async def put_on(
     notify: bool,
 ) -> list[Receipt]:
     """Write records in a transaction that is under way, into a collection just as it is known."""
-    rows = compose_all(collection, records, limits)
+    rows = rows_of(collection, records, limits)
     answer = await db.fetchrow(PUT, *_arguments(collection, rows, now, notify=notify))
     if answer["problem"] == CHANGED:
         raise NotFound(f"collection {collection.name!r} has just been dropped or changed")
@@ -85,6 +75,7 @@ async def patch(
     """Merge a change into a live record."""
     async with database.transaction() as db:
         collection = await find(db, name)
+        collection.check_writable()
         there = await db.fetchrow(HOLD, collection.id, record)
         if there is None or (change.tenant is not None and change.tenant != there["tenant"]):
             raise NotFound(f"no record {record!r} in collection {name!r}")
@@ -96,33 +87,9 @@ async def patch(
     return receipt
 
 
-def compose_all(collection: Found, records: Sequence[NewRecord], limits: Limits) -> list[Row]:
-    """Make the texts; name every record that has none. Sorted by id, so that two writers never wait in a circle."""
-    rows, problems = [], {}
-    seen: set[str] = set()
-    for position, record in enumerate(records):
-        attributes: Mapping[str, Any] = record.attributes or {}
-        try:
-            if record.id in seen:
-                raise Invalid("the id stands here twice: send each id once")  # noqa: TRY301 all problems are gathered
-            seen.add(record.id)
-            text = compose(collection.text_from, record.text, attributes)
-            if collection.text_from is not None or record.attributes is not None:
-                check_text(text, limits)
-                check_attributes(attributes, limits)
-        except (Invalid, TooLarge) as problem:
-            problems[position] = str(problem)
-            continue
-        priority = collection.priority if record.priority is None else int(record.priority)
-        noted = written(attributes) if attributes else None
-        rows.append(Row(position + 1, record.id, text, hash_of(text), noted, record.tenant, priority))
-    if problems:
-        raise Invalid(
-            f"{len(problems)} of {len(records)} records are refused, so none is stored: "
-            + "; ".join(f"[{position}] {what}" for position, what in list(problems.items())[:5]),
-            problems=problems,
-        )
-    return sorted(rows, key=lambda row: row.id)
+def rows_of(collection: Found, records: Sequence[NewRecord], limits: Limits) -> list[Row]:
+    """Make the texts, sorted by id, so that two writers never wait in a circle."""
+    return sorted(compose_all(collection, records, limits), key=attrgetter("id"))
 
 
 def _arguments(collection: Found, rows: Sequence[Row], now: datetime | None, *, notify: bool = False) -> list[Any]:
@@ -134,7 +101,7 @@ def _arguments(collection: Found, rows: Sequence[Row], now: datetime | None, *, 
         [row.id for row in rows],
         [row.text for row in rows],
         [row.hash for row in rows],
-        [row.attributes for row in rows],
+        [None if row.attributes == NONE else row.attributes for row in rows],
         [row.tenant for row in rows],
         [row.priority for row in rows],
         now,
@@ -150,7 +117,7 @@ def as_json(collection: Found, rows: Sequence[Row], now: datetime | None) -> str
             "id": row.id,
             "text": row.text,
             "hash": row.hash.hex(),
-            "attributes": None if row.attributes is None else json.loads(row.attributes),
+            "attributes": json.loads(row.attributes),
             "tenant": row.tenant,
             "priority": row.priority,
         }

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from embedq.errors import Invalid
 from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId
+from embedq.stores.noted import number
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.keys import SPACE_BITS, job_id
@@ -102,15 +102,6 @@ async def freshness(db: Connection, name: str, now: datetime | None) -> Freshnes
         pending=row["open"],
         oldest_pending=None if row["waits"] is None else max(row["waits"], timedelta(0)),
     )
-
-
-def number(cursor: str | None) -> int:
-    """Read a cursor that is a number."""
-    if cursor is None:
-        return 0
-    if not cursor.isdecimal() or int(cursor) >= 1 << 63:
-        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
-    return int(cursor)
 
 
 def _record(collection: Found, row: Mapping[str, Any]) -> Record:

@@ -4,10 +4,10 @@ from importlib import resources
 
 import asyncpg
 
-from embedq.errors import StoreUnusable
+from embedq.errors import NotFound, StoreUnusable
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
-from embedq.stores.postgres.faults import ABSENT_STATES, Fault, state_of, translated
+from embedq.stores.postgres.faults import Fault, state_of, translated
 
 LOCK = 7308894613905473  # of whoever installs: others wait, and find the work done
 NOTE = "INSERT INTO embedq.migration (version) VALUES ($1)"
@@ -33,6 +33,22 @@ async def install(address: Address) -> None:
         raise translated(error, address.shown) from error
     finally:
         await connection.close()
+
+
+async def require(address: Address) -> None:
+    """Refuse a database that lacks this version's schema: whoever only looks must not change it."""
+    newest = migrations()[-1][0]
+    connection = await connect(address)
+    try:
+        found = await _installed(connection, address, newest)
+    except Fault as error:
+        raise translated(error, address.shown) from error
+    finally:
+        await connection.close()
+    if found == 0:
+        raise NotFound(f"{address.shown} has no embedq in it: `embedq up` or `embedq init` installs it")
+    if found < newest:
+        raise StoreUnusable(f"{address.shown} has schema {found}, this embedq needs {newest}: run `embedq init`")
 
 
 async def _migrate(connection: Connection, address: Address) -> None:
@@ -83,8 +99,3 @@ async def _ensure_extension(connection: Connection, address: Address) -> str:
 def quoted(name: str) -> str:
     """Write a name so that SQL cannot misread it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def is_absent(error: BaseException) -> bool:
-    """Say whether an error means that the schema is not there."""
-    return state_of(error) in ABSENT_STATES

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, assert_never
 
 from embedq.model import Done, Failed, Fault, Lease, Outcome, Released, Retry, Skipped
@@ -11,6 +12,8 @@ from embedq.stores.postgres.vectors import encode_all
 
 # Vectors as they are sent, and which stand for the beginning of a text only; None where there is nothing to say.
 Vectors = tuple[list[bytes | None] | None, list[bool] | None]
+
+IS_CURRENT = attrgetter("current")  # of a lease; a hundred are looked at per batch
 
 
 def arguments(outcomes: Sequence[Outcome]) -> list[Any]:
@@ -31,9 +34,12 @@ def arguments(outcomes: Sequence[Outcome]) -> list[Any]:
 
 def whole(outcomes: Sequence[Outcome], leases: Sequence[Lease]) -> Vectors | None:
     """Write the vectors of a whole batch that is done, in the order of its jobs; None if it is not just that."""
-    if [outcome.lease for outcome in outcomes] != leases or not all(map(_is_plain, outcomes)):
+    if [outcome.lease for outcome in outcomes] != leases or set(map(type, outcomes)) != {Done}:
         return None
-    if not any(outcome.vector is not None for outcome in outcomes):  # type: ignore[union-attr]  # all are done
+    lacking = [outcome.lease for outcome in outcomes if outcome.vector is None]  # type: ignore[union-attr]  # all are done
+    if not all(map(IS_CURRENT, lacking)):
+        return None
+    if len(lacking) == len(leases):
         return None, None
     return _vectors(sorted(outcomes, key=lambda outcome: key_of(outcome.lease.job_id)))
 

@@ -6,17 +6,18 @@ from embedq.errors import StoreUnusable
 from embedq.policy.texts import Limits
 from embedq.stores.postgres import index
 from embedq.stores.postgres.address import parse
+from embedq.stores.postgres.attaching.side import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.jobs import PostgresQueue
-from embedq.stores.postgres.schema import install, migrations
+from embedq.stores.postgres.schema import install, migrations, require
 from embedq.stores.postgres.upkeep import PostgresUpkeep
 from embedq.telemetry import Telemetry
 
 VERSION = "SELECT coalesce(max(version), 0) FROM embedq.migration"
 
 
-class PostgresStore(PostgresCorpus, PostgresQueue, PostgresUpkeep):
+class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresUpkeep):
     """One database that is both corpus and queue, so that record and job, vector and settlement share a transaction."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
@@ -24,6 +25,7 @@ class PostgresStore(PostgresCorpus, PostgresQueue, PostgresUpkeep):
         PostgresCorpus.__init__(self, database, limits)
         PostgresQueue.__init__(self, database)
         PostgresUpkeep.__init__(self, database, limits, index_from)
+        PostgresAttaching.__init__(self, database, limits)
 
     @classmethod
     async def open(
@@ -33,10 +35,21 @@ class PostgresStore(PostgresCorpus, PostgresQueue, PostgresUpkeep):
         telemetry: Telemetry | None = None,
         limits: Limits | None = None,
         index_from: int = index.WORTH,
+        pooler: bool = False,
+        make: bool = True,
     ) -> Self:
-        """Open the database, and install or upgrade its schema."""
-        address = parse(url)
-        await install(address)
+        """Open the database, and install or upgrade its schema; without `make` it is only looked at.
+
+        Args:
+            url: Where it is.
+            telemetry: Who is told of events.
+            limits: What a record may be.
+            index_from: How many vectors of a space are worth an index.
+            pooler: A transaction pooler stands between.
+            make: Install or upgrade the schema; without it a database that lacks it is refused.
+        """
+        address = parse(url, pooler=pooler)
+        await (install if make else require)(address)
         return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
 
     async def check(self) -> None:

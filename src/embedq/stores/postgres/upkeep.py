@@ -60,9 +60,10 @@ class PostgresUpkeep:
         """See `ports.Keeping`."""
         done = int(await self._database.call(keeping.REMOVE_DROPPED, limit, now))
         done = done or await collections.recompose(self._database, limit, self._limits, now)
-        if done or self._database.address.pooler:  # building an index needs a session of its own
+        if done:
             return done
-        return await self._database.run(lambda db: index.build_one(db, self._index_from), repeat=False)
+        pooler = self._database.address.pooler
+        return await self._database.run(lambda db: index.build_one(db, self._index_from, pooler=pooler), repeat=False)
 
     async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""

@@ -1,11 +1,11 @@
 """The registry of workers."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from embedq.model import Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.model import HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.stores.noted import read_report, write_report
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.moments import NOW
 
@@ -38,7 +38,7 @@ async def register(database: Database, worker: WorkerInfo, now: datetime | None)
 
 async def beat(database: Database, worker: WorkerId, report: HealthReport, now: datetime | None) -> bool:
     """Note that a worker lives, and how it fares."""
-    return await database.fetchrow(BEAT, now, _write(report), worker) is not None
+    return await database.fetchrow(BEAT, now, write_report(report), worker) is not None
 
 
 async def listing(database: Database, heartbeat: timedelta, now: datetime | None) -> list[Worker]:
@@ -56,26 +56,5 @@ def _worker(row: Mapping[str, Any], heartbeat: timedelta) -> Worker:
         seen_at=row["seen_at"],
         missed_heartbeats=missed,
         alive=missed < MISSED,
-        report=_read(row["report"]),
+        report=read_report(row["report"]),
     )
-
-
-def _write(report: HealthReport) -> str:
-    noted = {name: getattr(report, name) for name in HealthReport.__dataclass_fields__}
-    noted["last_success_at"] = report.last_success_at and report.last_success_at.isoformat()
-    noted["error_patterns"] = dict(report.error_patterns)
-    noted["halted"] = list(report.halted)
-    return json.dumps(noted)
-
-
-def _read(noted: str) -> HealthReport:
-    found: Mapping[str, Any] = json.loads(noted)
-    if not found:
-        return HealthReport()
-    success = found["last_success_at"]
-    changes = {
-        "health": Health(found["health"]),
-        "last_success_at": success and datetime.fromisoformat(success),
-        "halted": tuple(found["halted"]),
-    }
-    return HealthReport(**{**found, **changes})

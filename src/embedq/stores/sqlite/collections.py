@@ -4,12 +4,11 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import lru_cache
 
 from embedq.errors import Conflict, Invalid, NotFound
 from embedq.model import Collection, Declaration, EmbedderName, Priority, RetryPolicy, Space, SpaceId
 from embedq.policy.texts import compose, hash_of
+from embedq.stores.noted import read_retry, read_text_from, write_retry, write_text_from
 from embedq.stores.sqlite.arming import Arms, arm, note_missing
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import Transaction, ids
@@ -80,7 +79,7 @@ def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
     """Create or change a collection; answer with its number. Changed texts are left to `recompose`."""
     row = tx.db.execute(FIND, (wanted.name,)).fetchone()
     space = _ensure_space(tx.db, wanted.embedder)
-    text_from = None if wanted.text_from is None else json.dumps(wanted.text_from, ensure_ascii=False)
+    text_from = write_text_from(wanted.text_from)
     settled = (space, text_from, int(wanted.priority), write_retry(wanted.retry))
     if row is None:
         (id_,) = tx.db.execute(CREATE, (wanted.name, *settled, now)).fetchone()
@@ -139,31 +138,6 @@ def names(db: sqlite3.Connection, collections: Sequence[int]) -> dict[int, tuple
         (ids(collections),),
     )
     return {id_: (name, read_retry(retry)) for id_, name, retry in rows}
-
-
-@lru_cache(maxsize=64)
-def read_retry(noted: str) -> RetryPolicy:
-    """Read a retry policy."""
-    found = json.loads(noted)
-    return RetryPolicy(
-        base=timedelta(seconds=found["base"]),
-        factor=found["factor"],
-        cap=timedelta(seconds=found["cap"]),
-        jitter=found["jitter"],
-        max_attempts=found["max_attempts"],
-    )
-
-
-def write_retry(retry: RetryPolicy) -> str:
-    """Write a retry policy."""
-    spans = {"base": retry.base.total_seconds(), "cap": retry.cap.total_seconds()}
-    return json.dumps({**spans, "factor": retry.factor, "jitter": retry.jitter, "max_attempts": retry.max_attempts})
-
-
-@lru_cache(maxsize=64)
-def read_text_from(noted: str | None) -> tuple[str, ...] | None:
-    """Read the attribute names a text is made from."""
-    return None if noted is None else tuple(json.loads(noted))
 
 
 def _has_records(db: sqlite3.Connection, collection: int) -> bool:

@@ -89,12 +89,20 @@ class SqliteCorpus:
         )
 
     async def delete(
-        self, collection: str, records: Sequence[RecordId], *, purge: bool = False, now: datetime | None = None
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        purge: bool = False,
+        now: datetime | None = None,
+        connection: object | None = None,
     ) -> Sequence[RecordId]:
         """See `ports.Writing`."""
-        return await self._file.write(
-            lambda tx: deleting.delete(tx, collection, records, stamp(now, tx.now), purge=purge)
-        )
+
+        def work(tx: Transaction) -> list[RecordId]:
+            return deleting.delete(tx, collection, records, stamp(now, tx.now), purge=purge)
+
+        return await self._file.write(work) if connection is None else self._file.write_on(connection, work)
 
     async def enqueue(
         self,

@@ -3,11 +3,12 @@
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from embedq.errors import Conflict, Invalid, NotFound, TooLarge
-from embedq.model import ContentHash, EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
-from embedq.policy.texts import Limits, check_attributes, check_text, compose, hash_of, written
+from embedq.errors import Conflict, NotFound
+from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
+from embedq.policy.texts import Limits
+from embedq.stores.composing import Row, compose_all
 from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
 from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.keys import KEY, OPEN, PURGED
@@ -51,17 +52,6 @@ FROM json_each(?3) e WHERE embedq_record.rid = e.value ->> 0
 HIGHEST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
-class _Row(NamedTuple):
-    """A record as it is to be written."""
-
-    id: str
-    text: str
-    hash: ContentHash
-    attributes: str
-    tenant: str | None
-    priority: int
-
-
 class _There(NamedTuple):
     """A record as it stands."""
 
@@ -82,7 +72,7 @@ class _There(NamedTuple):
 def put(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits, now: int) -> list[Receipt]:
     """Write records and arm their jobs, all or none."""
     collection = find(tx.db, name)
-    rows = _compose(collection, records, limits)
+    rows = compose_all(collection, records, limits)
     there = _look_up(tx, collection, [row.id for row in rows])
     _check_tenants(rows, there)
     receipts = _insert(tx, collection, [row for row in rows if row.id not in there], now)
@@ -100,37 +90,8 @@ def patch(tx: Transaction, name: str, record: RecordId, change: Patch, limits: L
     attributes = {key: value for key, value in merged.items() if value is not None}
     text = there.text if change.text is None and collection.text_from is None else change.text
     made = NewRecord(id=record, text=text, attributes=attributes, priority=change.priority, tenant=there.tenant)
-    [row] = _compose(collection, [made], limits)
+    [row] = compose_all(collection, [made], limits)
     return _update(tx, collection, [(row, there)], now)[record]
-
-
-def _compose(collection: Found, records: Sequence[NewRecord], limits: Limits) -> list[_Row]:
-    """Make the texts; name every record that has none."""
-    rows, problems = [], {}
-    seen: set[str] = set()
-    for position, record in enumerate(records):
-        attributes: Any = record.attributes or {}
-        try:
-            if record.id in seen:
-                raise Invalid("the id stands here twice: send each id once")  # noqa: TRY301 all problems are gathered
-            seen.add(record.id)
-            text = compose(collection.text_from, record.text, attributes)
-            if collection.text_from is not None or record.attributes is not None:
-                check_text(text, limits)
-                check_attributes(attributes, limits)
-        except (Invalid, TooLarge) as problem:
-            problems[position] = str(problem)
-            continue
-        priority = collection.priority if record.priority is None else record.priority
-        noted = written(attributes) if attributes else "{}"
-        rows.append(_Row(record.id, text, hash_of(text), noted, record.tenant, priority))
-    if problems:
-        raise Invalid(
-            f"{len(problems)} of {len(records)} records are refused, so none is stored: "
-            + "; ".join(f"[{position}] {what}" for position, what in list(problems.items())[:5]),
-            problems=problems,
-        )
-    return rows
 
 
 def _look_up(tx: Transaction, collection: Found, wanted: Sequence[str]) -> dict[str, _There]:
@@ -139,14 +100,14 @@ def _look_up(tx: Transaction, collection: Found, wanted: Sequence[str]) -> dict[
     return {row[0]: _There(*row) for row in rows}
 
 
-def _check_tenants(rows: Sequence[_Row], there: dict[str, _There]) -> None:
+def _check_tenants(rows: Sequence[Row], there: dict[str, _There]) -> None:
     known = ((row, there[row.id]) for row in rows if row.id in there)
     foreign = [row.id for row, old in known if old.tenant != row.tenant and old.hash != PURGED]
     if foreign:
         raise Conflict(f"{len(foreign)} ids belong to another tenant, so nothing is stored: {foreign[:5]}")
 
 
-def _insert(tx: Transaction, collection: Found, rows: Sequence[_Row], now: int) -> dict[str, Receipt]:
+def _insert(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -> dict[str, Receipt]:
     """Write records that were never there, by a few set statements."""
     if not rows:
         return {}
@@ -162,7 +123,7 @@ def _insert(tx: Transaction, collection: Found, rows: Sequence[_Row], now: int) 
     return {row.id: _pending(row.id, jobs[position]) for position, row in enumerate(rows)}
 
 
-def _insert_jobs(tx: Transaction, collection: Found, rows: Sequence[_Row], first: int, now: int) -> Sequence[int]:
+def _insert_jobs(tx: Transaction, collection: Found, rows: Sequence[Row], first: int, now: int) -> Sequence[int]:
     if len({row.priority for row in rows}) > 1:
         return _insert_mixed(tx, collection, rows, first, now)
     (job,) = tx.db.execute(HIGHEST, ("embedq_job",)).fetchone()
@@ -174,13 +135,13 @@ def _insert_jobs(tx: Transaction, collection: Found, rows: Sequence[_Row], first
     return range(job + 1, job + 1 + len(rows))
 
 
-def _insert_mixed(tx: Transaction, collection: Found, rows: Sequence[_Row], first: int, now: int) -> Sequence[int]:
+def _insert_mixed(tx: Transaction, collection: Found, rows: Sequence[Row], first: int, now: int) -> Sequence[int]:
     """Arm new records whose priorities differ, lane by lane."""
     jobs = _arm_by_priority(tx, collection, [(row.priority, first + n) for n, row in enumerate(rows)], now)
     return [jobs[first + position] for position in range(len(rows))]
 
 
-def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[_Row, _There]], now: int) -> dict[str, Receipt]:
+def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> dict[str, Receipt]:
     """Write records that were there; arm those that RULES 3 says."""
     changed = [(row, old) for row, old in pairs if _differs(row, old)]
     if changed:
@@ -201,11 +162,11 @@ def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[_Row, _The
     return {row.id: _receipt(row, old, jobs.get(old.rid)) for row, old in pairs}
 
 
-def _differs(row: _Row, old: _There) -> bool:
+def _differs(row: Row, old: _There) -> bool:
     return not old.live or (row.hash, row.attributes) != (old.hash, old.attributes)
 
 
-def _must_arm(row: _Row, old: _There) -> bool:
+def _must_arm(row: Row, old: _There) -> bool:
     """RULES 3: unless the record was live with this text, or its vector is there and no job is on the way."""
     if old.live and row.hash == old.hash:
         return False
@@ -224,7 +185,7 @@ def _arm_by_priority(tx: Transaction, collection: Found, wanted: Sequence[tuple[
     return jobs
 
 
-def _raise(tx: Transaction, pairs: Sequence[tuple[_Row, _There]]) -> None:
+def _raise(tx: Transaction, pairs: Sequence[tuple[Row, _There]]) -> None:
     """A repeated put keeps the higher priority."""
     for row, old in pairs:
         if old.status == OPEN and old.job is not None and row.priority > (old.priority or 0):
@@ -235,7 +196,7 @@ def _pending(record: str, job: int) -> Receipt:
     return Receipt(id=RecordId(record), embedding_status=EmbeddingStatus.PENDING, job_id=JobId(str(job)))
 
 
-def _receipt(row: _Row, old: _There, armed: int | None) -> Receipt:
+def _receipt(row: Row, old: _There, armed: int | None) -> Receipt:
     job = armed or old.job
     same = old.live and row.hash == old.hash
     if row.hash == old.vector_hash:

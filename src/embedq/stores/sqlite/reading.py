@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from embedq.errors import Invalid
 from embedq.model import (
     ContentHash,
     EmbeddingStatus,
@@ -21,6 +20,7 @@ from embedq.model import (
     SpaceId,
     Vector,
 )
+from embedq.stores.noted import number
 from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.keys import LANE
 from embedq.stores.sqlite.moments import when
@@ -123,15 +123,6 @@ def freshness(db: sqlite3.Connection, name: str, now: int) -> Freshness:
         pending=opened,
         oldest_pending=None if oldest is None else timedelta(milliseconds=max(0, now - oldest)),
     )
-
-
-def number(cursor: str | None) -> int:
-    """Read a cursor that is a number."""
-    if cursor is None:
-        return 0
-    if not cursor.isdecimal() or int(cursor) >= 1 << 63:
-        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
-    return int(cursor)
 
 
 def _record(collection: Found, row: tuple[Any, ...]) -> Record:

@@ -1,12 +1,11 @@
 """The registry of workers."""
 
-import json
 import sqlite3
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from embedq.model import Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.model import HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.stores.noted import read_report, write_report
 from embedq.stores.sqlite.moments import span, when
 from embedq.stores.sqlite.transaction import Transaction
 
@@ -52,7 +51,7 @@ def register(tx: Transaction, worker: WorkerInfo, now: int) -> None:
 
 def beat(tx: Transaction, worker: WorkerId, report: HealthReport, now: int) -> bool:
     """Note that a worker lives, and how it fares."""
-    return tx.db.execute(BEAT, (now, _write(report), worker)).rowcount == 1
+    return tx.db.execute(BEAT, (now, write_report(report), worker)).rowcount == 1
 
 
 def leave(tx: Transaction, worker: WorkerId) -> None:
@@ -75,26 +74,5 @@ def _worker(row: tuple[Any, ...], heartbeat: int, now: int) -> Worker:
         seen_at=when(seen_at),
         missed_heartbeats=missed,
         alive=missed < MISSED,
-        report=_read(report),
+        report=read_report(report),
     )
-
-
-def _write(report: HealthReport) -> str:
-    noted = {name: getattr(report, name) for name in HealthReport.__dataclass_fields__}
-    noted["last_success_at"] = report.last_success_at and report.last_success_at.isoformat()
-    noted["error_patterns"] = dict(report.error_patterns)
-    noted["halted"] = list(report.halted)
-    return json.dumps(noted)
-
-
-def _read(noted: str) -> HealthReport:
-    found: Mapping[str, Any] = json.loads(noted)
-    if not found:
-        return HealthReport()
-    success = found["last_success_at"]
-    changes = {
-        "health": Health(found["health"]),
-        "last_success_at": success and datetime.fromisoformat(success),
-        "halted": tuple(found["halted"]),
-    }
-    return HealthReport(**{**found, **changes})

@@ -9,6 +9,7 @@ All calls block. In a running event loop use `await asyncio.to_thread(server.res
 
 from embedq.testing.postgres.address import PostgresAddress
 from embedq.testing.postgres.binaries import PostgresFailed, PostgresUnavailable
+from embedq.testing.postgres.pgbouncer import Pgbouncer
 from embedq.testing.postgres.server import PostgresServer
 
-__all__ = ["PostgresAddress", "PostgresFailed", "PostgresServer", "PostgresUnavailable"]
+__all__ = ["Pgbouncer", "PostgresAddress", "PostgresFailed", "PostgresServer", "PostgresUnavailable"]

@@ -1,4 +1,4 @@
-"""A postmaster as a process: it ends with whoever started it, and can be killed with all its children."""
+"""A server as a process: it ends with whoever started it, and can be killed with all its children."""
 
 import contextlib
 import ctypes
@@ -19,8 +19,8 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PAUSE = 0.005
 
 
-class Postmaster:
-    """One running `postgres` and its children."""
+class Daemon:
+    """One running server, `postgres` or another, and its children."""
 
     def __init__(self, command: Sequence[str], *, runner: Account | None, cwd: Path, log: Path) -> None:
         """Start it as that account, its output going to the log."""
@@ -51,13 +51,13 @@ class Postmaster:
         if not self.is_running:
             return
         self._process.send_signal(signal.SIGSTOP)  # from here on it starts no more children
-        wait_until(lambda: _is_stopped(self.pid), seconds=10, what="the postmaster to stand still")
+        wait_until(lambda: _is_stopped(self.pid), seconds=10, what="the server to stand still")
         children = [pid for pid, (parent, _) in _processes().items() if parent == self.pid]
         for pid in (self.pid, *children):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
-        wait_until(lambda: not _living(children), seconds=10, what="the postmaster's children to end")
+        wait_until(lambda: not _living(children), seconds=10, what="the server's children to end")
 
     def _spawn(self, runner: Account | None, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:

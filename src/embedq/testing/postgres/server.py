@@ -4,14 +4,14 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from embedq.testing.postgres.address import HOST, SUPERUSER, PostgresAddress, free_port
 from embedq.testing.postgres.binaries import PostgresFailed, account, find_binaries, run
 from embedq.testing.postgres.home import PostgresHome
-from embedq.testing.postgres.process import Postmaster, wait_until
+from embedq.testing.postgres.process import Daemon, wait_until
 
 _PORT_TRIES = 5
 _LAST_WORDS = 2_000
@@ -30,6 +30,7 @@ class PostgresServer(PostgresAddress):
         fsync: bool = True,
         directory: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        listen: Sequence[str] = (HOST,),
     ) -> None:
         """Choose what to start.
 
@@ -39,13 +40,15 @@ class PostgresServer(PostgresAddress):
             fsync: whether a commit is on disk; off only where durability is not what is tested.
             directory: where data and log are kept after the end; None: nowhere.
             settings: more of PostgreSQL's settings; `ALTER SYSTEM` goes before them.
+            listen: addresses of this machine, loopback among them; whoever is in their networks is trusted too.
         """
         super().__init__(version, port or free_port(), find_binaries(version))
         self._may_move = port == 0
         self._runner = account()
         self._home = PostgresHome(directory, self._runner)
         self.settings = _settings(fsync=fsync) | dict(settings or {})
-        self._postmaster: Postmaster | None = None
+        self._listen = listen
+        self._postmaster: Daemon | None = None
         self._owner = os.getpid()
         atexit.register(self._stop_at_exit)
 
@@ -140,6 +143,9 @@ class PostgresServer(PostgresAddress):
             self._run("initdb", f"--pgdata={self._home.data}", *ways, *words)
             with (self._home.data / "postgresql.conf").open("a") as file:
                 file.write(f"include_if_exists = '{_OUR_SETTINGS}'\n")
+            if len(self._listen) > 1:
+                with (self._home.data / "pg_hba.conf").open("a") as file:
+                    file.write("host all all samenet trust\n")
         self._write_settings()
 
     def _copy(self, primary: "PostgresServer") -> None:
@@ -170,10 +176,10 @@ class PostgresServer(PostgresAddress):
                 return
 
     def _launch(self) -> None:
-        place = {"listen_addresses": HOST, "port": str(self.port), "unix_socket_directories": ""}
+        place = {"listen_addresses": ",".join(self._listen), "port": str(self.port), "unix_socket_directories": ""}
         options = [f"--{name}={value}" for name, value in place.items()]
         command = [str(self.binaries / "postgres"), "-D", str(self._home.data), *options]
-        self._postmaster = Postmaster(command, runner=self._runner, cwd=self._home.path, log=self.log)
+        self._postmaster = Daemon(command, runner=self._runner, cwd=self._home.path, log=self.log)
 
     def _is_ready(self) -> bool:
         if self.pid is None:

@@ -38,7 +38,7 @@ CREATE TABLE record (
   tenant     text COLLATE "C",
   text       text NOT NULL,
   attributes jsonb NOT NULL,
-  words      tsvector GENERATED ALWAYS AS (to_tsvector('pg_catalog.simple'::regconfig, left(text, 200000))) STORED,
+  words      tsvector GENERATED ALWAYS AS (to_tsvector('pg_catalog.simple'::regconfig, left(text, 100000))) STORED,
   UNIQUE (collection, id)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 ALTER SEQUENCE record_rid OWNED BY record.rid;
@@ -109,7 +109,9 @@ CREATE TABLE ready (
   space      int NOT NULL,
   collection int NOT NULL,
   key        bigint NOT NULL,
-  job        bigint NOT NULL
+  job        bigint NOT NULL,
+  arms       int NOT NULL,                      -- the job's: whoever arms it queues it anew
+  kind       smallint NOT NULL                  -- what a lease must know: 1 forced, 2 perhaps embedded, 4 with a history
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 CREATE UNIQUE INDEX ready_line ON ready (space, key, job);
 

@@ -7,6 +7,13 @@ CREATE FUNCTION place(priority smallint, crashes smallint, queued_at timestamptz
     + floor(date_part('epoch', queued_at) * 1000)::bigint
 $$;
 
+-- Say what a lease must know of a job: 1 it is forced, 2 its record may have a vector, 4 it was tried or renumbered, and
+-- its row has to be read.
+CREATE FUNCTION kind_of(j job) RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
+  SELECT (2 + CASE WHEN (j).forced THEN 1 ELSE 0 END
+    + CASE WHEN (j).serial <> (j).id >> 12 OR (j).attempts > 0 OR (j).crashes > 0 THEN 4 ELSE 0 END)::smallint
+$$;
+
 -- Look up which texts the stored vectors of some records stand for.
 CREATE FUNCTION stored(p_space int, p_records bigint[]) RETURNS TABLE (record bigint, hash bytea)
 LANGUAGE plpgsql STABLE ROWS 100 SET search_path FROM CURRENT AS $$
@@ -42,8 +49,8 @@ $$;
 -- Put open jobs, whose rows are locked, into the line.
 CREATE FUNCTION queue(p_jobs bigint[]) RETURNS void
 LANGUAGE sql SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-  INSERT INTO ready (space, collection, key, job)
-  SELECT (j.id & 4095)::int, j.collection, place(j.priority, j.crashes, j.queued_at), j.id
+  INSERT INTO ready (space, collection, key, job, arms, kind)
+  SELECT (j.id & 4095)::int, j.collection, place(j.priority, j.crashes, j.queued_at), j.id, j.arms, kind_of(j)
   FROM job j WHERE j.id = ANY (p_jobs) AND j.status = 0
   ON CONFLICT DO NOTHING
 $$;

@@ -32,8 +32,8 @@ BEGIN
   INSERT INTO job (id, serial, collection, priority, queued_at, hash, created_at)
   SELECT (u.rid << 12) | p_space, u.rid, p_collection, u.priority, p_now, u.hash, p_now
   FROM unnest(rids, p_hashes, p_priorities) u (rid, hash, priority) WHERE u.rid IS NOT NULL;
-  INSERT INTO ready (space, collection, key, job)
-  SELECT p_space, p_collection, place(u.priority, 0::smallint, p_now), (u.rid << 12) | p_space
+  INSERT INTO ready (space, collection, key, job, arms, kind)
+  SELECT p_space, p_collection, place(u.priority, 0::smallint, p_now), (u.rid << 12) | p_space, 1, 0
   FROM unnest(rids, p_priorities) u (rid, priority) WHERE u.rid IS NOT NULL;
   INSERT INTO missing SELECT p_collection, u.rid FROM unnest(rids) u (rid) WHERE u.rid IS NOT NULL;
   INSERT INTO tally (collection, open, records, missing) VALUES (p_collection, added, added, added);

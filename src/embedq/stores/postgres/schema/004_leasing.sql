@@ -17,13 +17,17 @@ BEGIN
     DELETE FROM later WHERE ctid = ANY (ARRAY(
       SELECT l.ctid FROM later l WHERE l.due <= p_now ORDER BY l.due LIMIT 1000 FOR UPDATE SKIP LOCKED))
     RETURNING space, collection, key, job)
-  INSERT INTO ready (space, collection, key, job) SELECT space, collection, key, job FROM gone ON CONFLICT DO NOTHING;
+  INSERT INTO ready (space, collection, key, job, arms, kind)
+  SELECT g.space, g.collection, g.key, g.job, j.arms, kind_of(j) FROM gone g JOIN job j ON j.id = g.job
+  ON CONFLICT DO NOTHING;
   WITH gone AS (
     DELETE FROM later WHERE ctid = ANY (ARRAY(
       SELECT l.ctid FROM later l WHERE l.since > p_now + interval '1 second' ORDER BY l.since LIMIT 1000
       FOR UPDATE SKIP LOCKED))
     RETURNING space, collection, key, job)
-  INSERT INTO ready (space, collection, key, job) SELECT space, collection, key, job FROM gone ON CONFLICT DO NOTHING;
+  INSERT INTO ready (space, collection, key, job, arms, kind)
+  SELECT g.space, g.collection, g.key, g.job, j.arms, kind_of(j) FROM gone g JOIN job j ON j.id = g.job
+  ON CONFLICT DO NOTHING;
 END
 $$;
 
@@ -93,6 +97,13 @@ DECLARE
   one_home boolean;
   given bigint[];
   given_arms int[];
+  kinds smallint := 0;
+  taken_arms int[] := '{}';
+  stretch_arms int[];
+  stretch_forced bigint[];
+  stretch_kinds smallint;
+  one_moment boolean;
+  rising boolean;     -- whether the jobs taken are in the order of their keys
   holder int;
   is_one boolean;
   stretch_rids bigint[];
@@ -160,9 +171,11 @@ BEGIN
       answer.space := alone;
     END IF;
     SELECT array_agg(z.ctid), array_agg(z.job), array_agg(z.job >> 12), max(z.key), array_agg(z.collection),
-      min(z.collection) = max(z.collection), sum(z.key & age)
-    INTO stretch_rows, stretch, stretch_rids, last_key, stretch_homes, is_one, ages FROM (
-      SELECT r.ctid, r.job, r.key, r.collection FROM ready r
+      min(z.collection) = max(z.collection), sum(z.key & age), array_agg(z.arms), bit_or(z.kind),
+      array_agg(z.job) FILTER (WHERE z.kind & 1 = 1), min(z.key) = max(z.key)
+    INTO stretch_rows, stretch, stretch_rids, last_key, stretch_homes, is_one, ages, stretch_arms, stretch_kinds,
+      stretch_forced, one_moment FROM (
+      SELECT r.ctid, r.job, r.key, r.collection, r.arms, r.kind FROM ready r
       WHERE r.space = answer.space AND (r.key, r.job) > (low_keys[i], low_jobs[i]) AND r.key < highs[i]
       ORDER BY r.key, r.job
       LIMIT CASE WHEN low_keys[i] >= solo_lanes THEN 1 ELSE p_limit - cardinality(taken) END
@@ -173,6 +186,10 @@ BEGIN
       taken := taken || stretch;
       rids := rids || stretch_rids;
       homes := homes || stretch_homes;
+      taken_arms := taken_arms || stretch_arms;
+      kinds := kinds | stretch_kinds;
+      rising := one_moment AND stretch = taken;  -- of one moment, they stand in the order of their keys
+      answer.forced := answer.forced || stretch_forced;
       queued := queued + ages;
       answer.from_line := low_keys[i] < solo_lanes;
       IF answer.from_line THEN
@@ -191,31 +208,41 @@ BEGIN
   answer.scan_seconds := date_part('epoch', clock_timestamp()) - answer.scan_seconds;
 
   IF taken <> '{}' THEN
-    -- One statement, later than the one that locked: text, hash and arms are of one moment. Comparing numbers of a
-    -- sequence in place of counting arms would be racy: a put may draw its number before the lease and commit after it.
-    -- Three scans by a list of keys, put together by the caller, cost a third of joining job by job.
+    -- A statement later than the one that locked: the texts are at least as new as the arms in the line, and no newer,
+    -- since whoever edits a record waits for its place in the line. Comparing numbers of a sequence in place of counting
+    -- arms would be racy: a put may draw its number before the lease and commit after it.
     IF one_home THEN
       homes := homes[1:1];
     END IF;
-    SELECT j.ids, j.arms, j.renumbered, j.serials, j.forced, j.tried, j.attempts, j.crashed, j.crashes,
-      x.rids, x.records, x.texts, x.hashes, m.lacking
-    INTO given, given_arms, answer.renumbered, answer.serials, answer.forced, answer.tried, answer.attempts,
-      answer.crashed, answer.crashes, answer.rids, answer.records, answer.texts, answer.hashes, answer.lacking
-    FROM (
-      SELECT array_agg(z.id) AS ids, array_agg(z.arms) AS arms,
-        array_agg(z.id) FILTER (WHERE z.serial <> z.id >> 12) AS renumbered,
-        array_agg(z.serial) FILTER (WHERE z.serial <> z.id >> 12) AS serials,
-        array_agg(z.id) FILTER (WHERE z.forced) AS forced,
-        array_agg(z.id) FILTER (WHERE z.attempts > 0) AS tried,
-        array_agg(z.attempts) FILTER (WHERE z.attempts > 0) AS attempts,
-        array_agg(z.id) FILTER (WHERE z.crashes > 0) AS crashed,
-        array_agg(z.crashes) FILTER (WHERE z.crashes > 0) AS crashes
-      FROM (SELECT id, arms, serial, forced, attempts, crashes FROM job WHERE id = ANY (taken) AND status = 0
-        ORDER BY id) z) j, (
-      SELECT array_agg(z.rid) AS rids, array_agg(z.id) AS records, array_agg(z.text) AS texts, array_agg(z.hash) AS hashes
-      FROM (SELECT rid, id, text, hash FROM record WHERE rid = ANY (rids) AND valid_to IS NULL ORDER BY rid) z) x, (
-      SELECT array_agg(z.record) AS lacking
-      FROM missing z WHERE z.collection = ANY (homes) AND z.record = ANY (rids)) m;
+    IF kinds & 2 = 0 THEN  -- none of them can have a vector
+      answer.lacking := rids;
+      SELECT array_agg(z.rid), array_agg(z.id), array_agg(z.text), array_agg(z.hash)
+      INTO answer.rids, answer.records, answer.texts, answer.hashes
+      FROM (SELECT rid, id, text, hash FROM record WHERE rid = ANY (rids) AND valid_to IS NULL ORDER BY rid) z;
+    ELSE
+      SELECT x.rids, x.records, x.texts, x.hashes, m.lacking
+      INTO answer.rids, answer.records, answer.texts, answer.hashes, answer.lacking
+      FROM (
+        SELECT array_agg(z.rid) AS rids, array_agg(z.id) AS records, array_agg(z.text) AS texts, array_agg(z.hash) AS hashes
+        FROM (SELECT rid, id, text, hash FROM record WHERE rid = ANY (rids) AND valid_to IS NULL ORDER BY rid) z) x, (
+        SELECT array_agg(z.record) AS lacking
+        FROM missing z WHERE z.collection = ANY (homes) AND z.record = ANY (rids)) m;
+    END IF;
+    IF kinds & 4 = 0 AND rising THEN
+      given := taken;
+      given_arms := taken_arms;
+    ELSIF kinds & 4 = 0 THEN
+      SELECT array_agg(u.job ORDER BY u.job), array_agg(u.arms ORDER BY u.job) INTO given, given_arms
+      FROM unnest(taken, taken_arms) u (job, arms);
+    ELSE
+      SELECT array_agg(z.id), array_agg(z.arms),
+        array_agg(z.id) FILTER (WHERE z.serial <> z.id >> 12), array_agg(z.serial) FILTER (WHERE z.serial <> z.id >> 12),
+        array_agg(z.id) FILTER (WHERE z.attempts > 0), array_agg(z.attempts) FILTER (WHERE z.attempts > 0),
+        array_agg(z.id) FILTER (WHERE z.crashes > 0), array_agg(z.crashes) FILTER (WHERE z.crashes > 0)
+      INTO given, given_arms, answer.renumbered, answer.serials, answer.tried, answer.attempts, answer.crashed,
+        answer.crashes
+      FROM (SELECT id, arms, serial, attempts, crashes FROM job WHERE id = ANY (taken) AND status = 0 ORDER BY id) z;
+    END IF;
   END IF;
   IF given IS NULL THEN
     SELECT min(z.due) - moment INTO answer.again FROM (

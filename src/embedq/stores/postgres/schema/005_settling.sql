@@ -51,6 +51,9 @@ BEGIN
     IF p_vectors IS NOT NULL THEN
       DELETE FROM missing m WHERE m.collection = c AND m.record = ANY (rids);
       GET DIAGNOSTICS found_now = ROW_COUNT;
+      IF EXISTS (SELECT FROM attachment a WHERE a.collection = c AND a.target IS NOT NULL) THEN
+        PERFORM copy_out(c, rids);
+      END IF;
     END IF;
     INSERT INTO tally (collection, open, completed, missing) VALUES (c, -n, n, -found_now);
   END LOOP;
@@ -141,6 +144,8 @@ BEGIN
       PERFORM keep_spare(home, p_hash, p_vector, p_now);
     ELSE
       PERFORM note_missing(j.collection, home, ARRAY[j.id >> 12]);
+      INSERT INTO unplaced (attachment, record)  -- gather copies it: this one is one of many
+        SELECT a.id, j.id >> 12 FROM attachment a WHERE a.collection = j.collection AND a.target IS NOT NULL;
     END IF;
   END IF;
   IF NOT p_live AND NOT p_armed THEN
@@ -352,8 +357,7 @@ CREATE FUNCTION complete_whole(
 LANGUAGE plpgsql SET lock_timeout = '2ms' SET enable_bitmapscan = off AS $$
 DECLARE
   l lease;
-  seen_jobs bigint[];
-  seen_arms int[];
+  seen int[];
   first_home int;
   last_home int;
   f record;
@@ -365,20 +369,19 @@ BEGIN
   WITH done AS (
     UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token, crashes = 0,
       forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
-    WHERE id = ANY (l.jobs) AND status = 0 RETURNING id, arms, collection)
-  SELECT array_agg(id), array_agg(arms), min(collection), max(collection)
-  INTO seen_jobs, seen_arms, first_home, last_home FROM done;
-  IF seen_jobs IS DISTINCT FROM l.jobs OR seen_arms <> l.arms OR cardinality(seen_jobs) <> p_count THEN
+    WHERE id = ANY (l.jobs) AND status = 0 RETURNING arms, collection)
+  SELECT array_agg(arms), min(collection), max(collection) INTO seen, first_home, last_home FROM done;
+  IF seen IS DISTINCT FROM l.arms OR cardinality(seen) <> p_count THEN  -- by the key's index, so in the lease's order
     RAISE SQLSTATE 'EQ002';
   END IF;
   IF p_vectors IS NULL AND first_home = last_home THEN
-    INSERT INTO tally (collection, open, completed) VALUES (first_home, -cardinality(seen_jobs), cardinality(seen_jobs));
+    INSERT INTO tally (collection, open, completed) VALUES (first_home, -p_count, p_count);
     s.stored := 0;
   ELSE
     SELECT array_agg(z.hash) AS hashes, array_agg(z.collection) AS homes INTO f
-      FROM (SELECT hash, collection FROM job WHERE id = ANY (seen_jobs) ORDER BY id) z;
-    PERFORM note_completed(l, seen_jobs, f.homes, f.hashes, p_vectors, p_truncated, p_now);
-    s.stored := CASE WHEN p_vectors IS NULL THEN 0 ELSE cardinality(seen_jobs) END;
+      FROM (SELECT hash, collection FROM job WHERE id = ANY (l.jobs) ORDER BY id) z;
+    PERFORM note_completed(l, l.jobs, f.homes, f.hashes, p_vectors, p_truncated, p_now);
+    s.stored := CASE WHEN p_vectors IS NULL THEN 0 ELSE p_count END;
   END IF;
   s.jobs := '{}';
   s.seconds := date_part('epoch', p_now - l.queued);

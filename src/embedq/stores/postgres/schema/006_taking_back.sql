@@ -74,6 +74,20 @@ BEGIN
 END
 $$;
 
+-- The same for callers whose driver knows no arrays: one JSON text, and so is the answer.
+CREATE FUNCTION delete_json(p_request text) RETURNS text
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+  request jsonb := p_request::jsonb;
+  gone text[];
+BEGIN
+  SELECT retire(c.id, c.space, ARRAY(SELECT jsonb_array_elements_text(request -> 'ids')), (request ->> 'purge')::boolean,
+    (request ->> 'now')::timestamptz) INTO gone
+  FROM collection c WHERE c.id = (request ->> 'collection')::int;
+  RETURN to_json(coalesce(gone, '{}'))::text;
+END
+$$;
+
 -- Remove some records of a dropped collection with their jobs and vectors; 0 when none is left.
 CREATE FUNCTION remove_dropped(p_limit int, p_now timestamptz) RETURNS int
 LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$

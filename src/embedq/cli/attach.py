@@ -1,0 +1,138 @@
+"""Commands for tables that are already there."""
+
+import asyncio
+import csv
+import sys
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from embedq.app import App
+from embedq.cli.options import Collection, Embedder, Json, Url, ask
+from embedq.cli.output import console, literal, one_line, print_json, say, warn
+from embedq.cli.tables import Cell, Column, table
+from embedq.client import shown
+from embedq.errors import NotFound
+from embedq.model import Attached
+from embedq.operator.report import counted
+
+Table = Annotated[str, typer.Argument(help="The table: NAME, or SCHEMA.NAME.", metavar="TABLE")]
+Key = Annotated[str, typer.Option("--key", help="The key: COLUMN[,COLUMN] of a unique index.")]
+Text = Annotated[str, typer.Option("--text", help="What is embedded: COLUMN[,COLUMN…], joined in order.")]
+Into = Annotated[str | None, typer.Option("--into", help="A vector column that vectors are copied into.")]
+Priority = Annotated[
+    str | None, typer.Option("--priority", help="An SQL expression over a row: urgent, high, normal or low.")
+]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="The column that says whose a row is.")]
+Attributes = Annotated[str | None, typer.Option("--attributes", help="COLUMN[,COLUMN…] that searches can filter by.")]
+Name = Annotated[str | None, typer.Option("--collection", "-c", help="Default: the table's name.")]
+PAUSE = 0.1  # seconds between two looks, while a worker does the walking
+TABLES = (
+    Column(name="collection", least=10),
+    Column(name="table", least=10),
+    Column(name="text", least=8, worth=3),
+    Column(name="into", worth=2),
+    Column(name="state", least=12, wraps=True),
+)
+
+
+def attach(  # noqa: PLR0913 each is an option that people write
+    name: Table,
+    *,
+    key: Key,
+    text: Text,
+    into: Into = None,
+    priority: Priority = None,
+    tenant: Tenant = None,
+    attributes: Attributes = None,
+    collection: Name = None,
+    embedder: Embedder = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Make an existing table a collection: its rows are embedded, and every change of them from now on.
+
+    Triggers note keys only; workers do the rest. Run it again to have every row looked at again, or to go on where it
+    was cut off. Names with commas are written in double quotes.
+    """
+
+    async def work(app: App) -> Attached:
+        found = await app.client.tables.attach(
+            name,
+            key=columns(key),
+            text=columns(text),
+            into=into,
+            priority=priority,
+            tenant=tenant,
+            attributes=columns(attributes or ""),
+            collection=collection,
+        )
+        return await _walk(app, found)
+
+    found = ask(url, work, embedder=embedder, make=True)
+    if as_json:
+        print_json(shown.attached(found))
+        return
+    seen = f"{counted(found.seen, 'row')} looked at"
+    say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}")
+    _warn_of(found)
+
+
+def detach(collection: Collection, *, url: Url = None, as_json: Json = False) -> None:
+    """Leave a table as it was: no triggers, no collection. Vectors in the table's own column stay."""
+    ask(url, lambda app: app.client.tables.detach(collection))
+    if as_json:
+        print_json({"collection": collection, "status": "detached"})
+    else:
+        say(f"{literal(collection)} is detached; its table is as it was")
+
+
+def attachments(*, url: Url = None, as_json: Json = False) -> None:
+    """List the attached tables and how far they are."""
+    found = ask(url, lambda app: app.client.tables.listing())
+    if as_json:
+        print_json({"tables": [shown.attached(one) for one in found]})
+    elif not found:
+        say("no table is attached: `embedq attach TABLE --key COLUMN --text COLUMN` attaches one", shade="dim")
+    else:
+        screen = console()
+        screen.print(table(TABLES, [_row(one) for one in found], width=screen.width))
+        for one in found:
+            _warn_of(one)
+
+
+def columns(written: str) -> list[str]:
+    """Read a list of column names; one with a comma in it stands in double quotes."""
+    return [name for name in next(csv.reader([written], skipinitialspace=True), []) if name]
+
+
+async def _walk(app: App, found: Attached) -> Attached:
+    """Have all rows looked at. Workers that run do it too; whoever is faster."""
+    heading = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*heading, console=console(errors=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(f"looking at {literal(found.attachment.table)}", total=found.rows)
+        while found.walking and found.problem is None:
+            if not await app.client.tables.gather():
+                await asyncio.sleep(PAUSE)
+            now = {one.collection: one for one in await app.client.tables.listing()}
+            if found.collection not in now:
+                raise NotFound(f"{found.collection} was detached by somebody else just now")
+            found = now[found.collection]
+            bar.update(task, completed=found.seen, total=max(found.rows, found.seen))
+    return found
+
+
+def _row(one: Attached) -> tuple[Cell, ...]:
+    walking = f"{one.seen:,} of about {one.rows:,} rows looked at"
+    state = one.problem or (walking if one.walking else f"{one.noted:,} changes noted" if one.noted else "up to date")
+    columns_ = ", ".join(one.attachment.text)
+    return (one.collection, one.attachment.table, columns_, one.attachment.into or "", state)
+
+
+def _warn_of(one: Attached) -> None:
+    if one.problem:
+        warn(f"{one.collection}: {one.problem}")
+    if one.refusals:
+        some = "; ".join(f"{one_line(id_)}: {reason}" for id_, reason in list(one.refused.items())[:3])
+        warn(f"{counted(one.refusals, 'row')} cannot be embedded: {some}")

@@ -1,0 +1,41 @@
+"""The embedders that one process has built."""
+
+import asyncio
+from collections.abc import Mapping
+from threading import Lock
+
+from embedq import embedders
+from embedq.model import EmbedderName
+from embedq.ports import Embedder
+
+
+class EmbedderShelf:
+    """The embedders of this process: each is built once, shared by workers and queries, and closed at the end."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Build by these variables."""
+        self._environment = environment
+        self._built: dict[EmbedderName, Embedder] = {}
+        self._lock = Lock()
+
+    def canonical(self, name: EmbedderName) -> EmbedderName:
+        """Write a name the one way it is stored; refuse one that nothing here can build."""
+        embedders.check(name)
+        return embedders.canonical(name)
+
+    def build(self, name: EmbedderName) -> Embedder:
+        """Build an embedder, or hand out the one that is there; may block."""
+        with self._lock:
+            if name not in self._built:
+                self._built[name] = embedders.build(name, environment=self._environment)
+            return self._built[name]
+
+    async def get(self, name: EmbedderName) -> Embedder:
+        """Build an embedder off the event loop."""
+        return await asyncio.to_thread(self.build, name)
+
+    async def close(self) -> None:
+        """Close them all."""
+        for embedder in self._built.values():
+            await embedder.close()
+        self._built.clear()

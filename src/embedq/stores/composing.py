@@ -1,0 +1,65 @@
+"""Records as they are to be written: texts are made, and every bad record is named."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from embedq.errors import Invalid, TooLarge
+from embedq.model import ContentHash, NewRecord
+from embedq.policy.texts import Limits, check_attributes, check_text, compose, hash_of, written
+
+NONE = "{}"  # no attributes
+
+
+class Home(Protocol):
+    """What a collection says of its records."""
+
+    @property
+    def text_from(self) -> tuple[str, ...] | None:
+        """The attributes a text is made from."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """The lane of records that name none."""
+        ...
+
+
+class Row(NamedTuple):
+    """A record as it is to be written."""
+
+    place: int  # in the request, from 1
+    id: str
+    text: str
+    hash: ContentHash
+    attributes: str  # JSON
+    tenant: str | None
+    priority: int
+
+
+def compose_all(home: Home, records: Sequence[NewRecord], limits: Limits) -> list[Row]:
+    """Make the texts; name every record that has none."""
+    rows, problems = [], {}
+    seen: set[str] = set()
+    for position, record in enumerate(records):
+        attributes: Mapping[str, Any] = record.attributes or {}
+        try:
+            if record.id in seen:
+                raise Invalid("the id stands here twice: send each id once")  # noqa: TRY301 all problems are gathered
+            seen.add(record.id)
+            text = compose(home.text_from, record.text, attributes)
+            if home.text_from is not None or record.attributes is not None:
+                check_text(text, limits)
+                check_attributes(attributes, limits)
+        except (Invalid, TooLarge) as problem:
+            problems[position] = str(problem)
+            continue
+        priority = home.priority if record.priority is None else int(record.priority)
+        noted = written(attributes) if attributes else NONE
+        rows.append(Row(position + 1, record.id, text, hash_of(text), noted, record.tenant, priority))
+    if problems:
+        raise Invalid(
+            f"{len(problems)} of {len(records)} records are refused, so none is stored: "
+            + "; ".join(f"[{position}] {what}" for position, what in list(problems.items())[:5]),
+            problems=problems,
+        )
+    return rows

@@ -1,0 +1,72 @@
+"""How nouns are noted in columns, alike in every database that keeps text."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from embedq.errors import Invalid
+from embedq.model import Health, HealthReport, RetryPolicy
+
+
+@lru_cache(maxsize=64)
+def read_retry(noted: str) -> RetryPolicy:
+    """Read a retry policy."""
+    found = json.loads(noted)
+    return RetryPolicy(
+        base=timedelta(seconds=found["base"]),
+        factor=found["factor"],
+        cap=timedelta(seconds=found["cap"]),
+        jitter=found["jitter"],
+        max_attempts=found["max_attempts"],
+    )
+
+
+def write_retry(retry: RetryPolicy) -> str:
+    """Write a retry policy."""
+    spans = {"base": retry.base.total_seconds(), "cap": retry.cap.total_seconds()}
+    return json.dumps({**spans, "factor": retry.factor, "jitter": retry.jitter, "max_attempts": retry.max_attempts})
+
+
+@lru_cache(maxsize=64)
+def read_text_from(noted: str | None) -> tuple[str, ...] | None:
+    """Read the attribute names a text is made from."""
+    return None if noted is None else tuple(json.loads(noted))
+
+
+def write_text_from(text_from: tuple[str, ...] | None) -> str | None:
+    """Write the attribute names a text is made from."""
+    return None if text_from is None else json.dumps(text_from, ensure_ascii=False)
+
+
+def read_report(noted: str) -> HealthReport:
+    """Read how a worker fares."""
+    found: Mapping[str, Any] = json.loads(noted)
+    if not found:
+        return HealthReport()
+    success = found["last_success_at"]
+    changes = {
+        "health": Health(found["health"]),
+        "last_success_at": success and datetime.fromisoformat(success),
+        "halted": tuple(found["halted"]),
+    }
+    return HealthReport(**{**found, **changes})
+
+
+def write_report(report: HealthReport) -> str:
+    """Write how a worker fares."""
+    noted = {name: getattr(report, name) for name in HealthReport.__dataclass_fields__}
+    noted["last_success_at"] = report.last_success_at and report.last_success_at.isoformat()
+    noted["error_patterns"] = dict(report.error_patterns)
+    noted["halted"] = list(report.halted)
+    return json.dumps(noted)
+
+
+def number(cursor: str | None) -> int:
+    """Read a cursor that is a number."""
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal() or int(cursor) >= 1 << 63:
+        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
+    return int(cursor)

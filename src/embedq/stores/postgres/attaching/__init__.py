@@ -1,0 +1,1 @@
+"""Tables of applications as collections."""

@@ -1,0 +1,70 @@
+"""Writing the functions and triggers of an attachment, and taking them away."""
+
+import asyncpg
+
+from embedq.errors import Invalid
+from embedq.model import Attachment
+from embedq.stores.postgres.attaching import written
+from embedq.stores.postgres.attaching.source import Source
+from embedq.stores.postgres.catalogue import Found
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.schema import quoted
+
+# The table itself and all its partitions: a write straight into one does not fire the triggers of its parent.
+PARTS = """
+SELECT n.nspname AS schema, c.relname AS name, c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = $1 OR c.oid IN (SELECT p.relid FROM pg_partition_tree($1) p) ORDER BY c.oid
+"""
+
+# Every trigger of an attachment, wherever it is.
+TRIGGERS = """
+SELECT n.nspname AS schema, c.relname AS name, c.oid, t.tgname AS trigger, t.tgenabled <> 'D' AS enabled
+FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid AND f.proname = $1
+JOIN pg_namespace e ON e.oid = f.pronamespace AND e.nspname = 'embedq'
+JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY c.oid
+"""
+SHAPE = "UPDATE embedq.attachment a SET shape = embedq.shape(a), unfit = $2 WHERE a.id = $1"
+NO_PERMISSION = "42501"
+
+
+async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, source: Source) -> str | None:
+    """Write functions and triggers where they are missing; answer with why some changes would not be seen."""
+    await _write_functions(db, written.functions(number, home.id, home.space, wanted, source))
+    there = await db.fetch(TRIGGERS, f"note_{number}")
+    parts = {part["oid"]: _name(part) for part in await db.fetch(PARTS, source.oid)}
+    for found in there:
+        if found["oid"] not in parts:  # it was a partition once
+            await db.execute(f"DROP TRIGGER {quoted(found['trigger'])} ON {_name(found)}")
+    for oid, relation in parts.items():
+        if sum(found["oid"] == oid for found in there) < len(written.EVENTS):
+            for statement in written.triggers(number, relation):
+                await db.execute(statement)
+    asleep = sorted({_name(found) for found in there if not found["enabled"]})
+    return f"its triggers are disabled: ALTER TABLE {asleep[0]} ENABLE TRIGGER ALL" if asleep else None
+
+
+async def clear(db: Connection, number: int) -> None:
+    """Take functions and triggers away."""
+    for found in await db.fetch(TRIGGERS, f"note_{number}"):
+        await db.execute(f"DROP TRIGGER {quoted(found['trigger'])} ON {_name(found)}")
+    for function in written.FUNCTIONS:
+        await db.execute(f"DROP FUNCTION IF EXISTS embedq.{function.format(id=number)}")
+
+
+async def remember_shape(db: Connection, number: int, unfit: str | None) -> None:
+    """Keep how the table looks now, and why it cannot be followed."""
+    await db.execute(SHAPE, number, unfit)
+
+
+async def _write_functions(db: Connection, statements: list[str]) -> None:
+    try:
+        for statement in statements:
+            await db.execute(statement)
+    except asyncpg.SyntaxOrAccessError as error:  # an expression that is right elsewhere may be wrong here
+        if error.sqlstate == NO_PERMISSION:
+            raise
+        raise Invalid(f"the table cannot be read like that: {error}") from error
+
+
+def _name(row: asyncpg.Record) -> str:
+    return f"{quoted(row['schema'])}.{quoted(row['name'])}"

@@ -1,0 +1,165 @@
+"""Attaching tables and detaching them."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from embedq.errors import Conflict, NotFound, StoreError
+from embedq.model import Attachment, Declaration
+from embedq.stores.postgres import collections
+from embedq.stores.postgres.attaching.arranging import arrange, clear, remember_shape
+from embedq.stores.postgres.attaching.source import Source, look
+from embedq.stores.postgres.catalogue import FIND, Found, find
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.faults import state_of
+
+T = TypeVar("T")
+
+COLUMNS = "a.id, a.collection, a.source::oid AS oid, a.keys, a.texts, a.attributes, a.target, a.tenant, a.priority"
+OF_COLLECTION = f"SELECT {COLUMNS}, a.made_for FROM embedq.attachment a WHERE a.collection = $1"
+CREATE = """
+INSERT INTO embedq.attachment (collection, source, keys, texts, attributes, target, tenant, priority,
+  made_for, rows, unnoted)
+VALUES ($1, $2::oid::regclass, $3, $4, $5, $6, $7, $8, $9, $10, (SELECT last_value FROM embedq.unnoted)) RETURNING id
+"""
+WALK_AGAIN = """
+UPDATE embedq.attachment SET walked_to = '', pruned_to = '', seen = 0, rows = $2
+WHERE id = $1 AND walked_to IS NULL AND pruned_to IS NULL
+"""
+# Deleted records of the collection that was there belong to nobody: their ids may be keys of the table.
+DISOWN = "UPDATE embedq.record SET tenant = NULL WHERE collection = $1 AND tenant IS NOT NULL"
+FORGET = [f"DELETE FROM embedq.{table} WHERE attachment = $1" for table in ("noted", "unplaced", "refused")] + [
+    "DELETE FROM embedq.attachment WHERE id = $1"
+]
+LOCK = "SELECT pg_advisory_xact_lock(1701667446, $1)"
+
+LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"  # who waits for a table keeps its writers waiting
+BUSY = "55P03"
+PATIENCE, PAUSE = 30.0, 0.3  # seconds for a table's transactions to end, and between two tries
+
+
+class Busy(StoreError):
+    """Somebody is in the way just now."""
+
+
+async def attach(database: Database, declaration: Declaration, wanted: Attachment, dimensions: int | None) -> None:
+    """Make a table a collection."""
+
+    async def work(db: Connection) -> None:
+        source = await look(db, wanted, dimensions)
+        before = await db.fetchrow(FIND, declaration.name)
+        await _declare(db, declaration)
+        home = await find(db, declaration.name)
+        if dimensions is not None:
+            await _fix_dimensions(db, home, dimensions)
+        found = await db.fetchrow(OF_COLLECTION, home.id)
+        if found is None:
+            await _check_free(db, home, before)
+            await _begin(db, home, wanted, source)
+        else:
+            _check_same(declaration.name, read(found), wanted, is_same_table=source.oid == found["oid"])
+            await db.execute(LOCK, found["id"])
+            await db.execute(WALK_AGAIN, found["id"], source.rows)
+
+    await _patiently(database, wanted.table, work)
+    database.catalogue.forget(declaration.name)
+
+
+async def _declare(db: Connection, declaration: Declaration) -> None:
+    if not await collections.declare_on(db, declaration):
+        raise Busy(f"somebody puts into {declaration.name!r}")
+
+
+async def _fix_dimensions(db: Connection, home: Found, dimensions: int) -> None:
+    """Have a place for vectors from the start, of the length that the column was checked for."""
+    fixed = await db.fetchval(collections.LEARN, home.space, dimensions)
+    if fixed != dimensions:
+        raise Conflict(f"the vectors of this embedder have {fixed} numbers so far, now it gives {dimensions}")
+
+
+async def _check_free(db: Connection, home: Found, before: Any) -> None:  # noqa: ANN401 a row
+    """Refuse a collection that is used otherwise."""
+    composed = before is not None and before["text_from"] is not None
+    if composed or await db.fetchval(collections.HAS_RECORDS, home.id):
+        raise Conflict(f"collection {home.name!r} has records of its own: name another with --collection")
+
+
+def _check_same(name: str, before: Attachment, wanted: Attachment, *, is_same_table: bool) -> None:
+    if not is_same_table or _facts(before) != _facts(wanted):
+        raise Conflict(f"collection {name!r} is attached otherwise already: `embedq detach {name}` first")
+
+
+def _facts(attachment: Attachment) -> tuple[object, ...]:
+    """Say what makes two attachments of one table the same."""
+    a = attachment
+    return (frozenset(a.key), a.text, a.into, a.priority, a.tenant, a.attributes)
+
+
+async def _begin(db: Connection, home: Found, wanted: Attachment, source: Source) -> None:
+    await db.execute(DISOWN, home.id)
+    keys = [column.name for column in source.key]
+    lists = (keys, list(wanted.text), list(wanted.attributes))
+    rest = (wanted.into, wanted.tenant, wanted.priority, await made_for(db, source), source.rows)
+    number = int(await db.fetchval(CREATE, home.id, source.oid, *lists, *rest))
+    await db.execute("UPDATE embedq.collection SET revision = revision + 1 WHERE id = $1", home.id)
+    await db.execute(collections.CHANGED)
+    unfit = await arrange(db, number, home, wanted, source)
+    await remember_shape(db, number, unfit)
+
+
+async def made_for(db: Connection, source: Source) -> str:
+    """Write a table's name as the attachment keeps it."""
+    return str(await db.fetchval("SELECT format('%I.%I', $1::text, $2::text)", source.schema, source.name))
+
+
+async def detach(database: Database, name: str) -> None:
+    """Leave a table as it was, and let go of its collection."""
+
+    async def work(db: Connection) -> None:
+        home = await find(db, name)
+        found = await db.fetchrow(OF_COLLECTION, home.id)
+        if found is None:
+            raise NotFound(f"collection {name!r} is not attached to a table")
+        await db.execute(LOCK, found["id"])
+        await clear(db, found["id"])
+        for statement in FORGET:
+            await db.execute(statement, found["id"])
+        await db.execute(collections.DROP, home.id)
+        await db.execute(collections.CHANGED)
+
+    await _patiently(database, name, work)
+    database.catalogue.forget(name)
+
+
+async def _patiently(database: Database, what: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Do something that needs a table for itself for a moment, without making its writers queue behind us."""
+    for _ in range(round(PATIENCE / PAUSE)):
+        try:
+            async with database.transaction() as db:
+                await db.execute(LOCK_TIMEOUT)
+                return await work(db)
+        except StoreError as error:
+            if not is_busy(error):
+                raise
+        await asyncio.sleep(PAUSE * random.uniform(0.5, 1.5))  # noqa: S311 no secret
+    raise StoreError(f"{what} is in use by a transaction that does not end: nothing was changed; try again")
+
+
+def is_busy(error: StoreError) -> bool:
+    """Say whether it may go well a moment later."""
+    return isinstance(error, Busy) or (error.__cause__ is not None and state_of(error.__cause__) == BUSY)
+
+
+def read(row: Any) -> Attachment:  # noqa: ANN401 a row
+    """Read an attachment's columns."""
+    return Attachment(
+        table=row["made_for"],
+        key=tuple(row["keys"]),
+        text=tuple(row["texts"]),
+        into=row["target"],
+        priority=row["priority"],
+        tenant=row["tenant"],
+        attributes=tuple(row["attributes"]),
+    )

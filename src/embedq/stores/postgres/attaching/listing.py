@@ -1,0 +1,46 @@
+"""What is attached, and how far it is."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from embedq.model import Attached
+from embedq.stores.postgres.attaching.attaching import COLUMNS, read
+from embedq.stores.postgres.database import Database
+
+LIST = f"""
+SELECT {COLUMNS}, c.name AS home, a.made_for, a.rows, a.seen, embedq.trouble_of(a) AS problem,
+  a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL OR a.walk_after IS NOT NULL AS walking,
+  EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source) AS there,
+  (SELECT count(*) FROM embedq.noted n WHERE n.attachment = a.id) AS noted,
+  (SELECT count(*) FROM embedq.refused r WHERE r.attachment = a.id) AS refusals,
+  (SELECT coalesce(jsonb_object_agg(r.id, r.reason), '{{}}') FROM (
+    SELECT * FROM embedq.refused WHERE attachment = a.id ORDER BY key LIMIT 10) r)::text AS refused
+FROM embedq.attachment a JOIN embedq.collection c ON c.id = a.collection ORDER BY c.name COLLATE "C"
+"""
+GATHER = "SELECT g.*, c.name FROM embedq.gather($1, $2, $3) g LEFT JOIN embedq.collection c ON c.id = g.home"
+
+
+async def listing(database: Database) -> list[Attached]:
+    """List the attached tables."""
+    return [_attached(row) for row in await database.fetch(LIST)]
+
+
+async def gather(database: Database, after: int, limit: int, text_bytes: int) -> Sequence[Mapping[str, Any]]:
+    """Take over some of what tables have noted; a row per table, with what was done and what stands in the way."""
+    return await database.fetch(GATHER, after, limit, text_bytes)
+
+
+def _attached(row: Any) -> Attached:  # noqa: ANN401 a row
+    gone = f"the table {row['made_for']} is gone: `embedq detach {row['home']}`"
+    return Attached(
+        collection=row["home"],
+        attachment=read(row),
+        rows=row["rows"],
+        seen=row["seen"],
+        walking=row["walking"],
+        noted=row["noted"],
+        refused=json.loads(row["refused"]),
+        refusals=row["refusals"],
+        problem=row["problem"] if row["there"] else gone,
+    )

@@ -1,0 +1,58 @@
+"""Following tables that change their shape: a new name, new partitions, other columns."""
+
+from typing import Any
+
+from embedq.errors import Refused, StoreError
+from embedq.stores.postgres.attaching.arranging import arrange, remember_shape
+from embedq.stores.postgres.attaching.attaching import COLUMNS, LOCK_TIMEOUT, is_busy, made_for, read
+from embedq.stores.postgres.attaching.source import look_at
+from embedq.stores.postgres.catalogue import find
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.database import Database
+
+CHANGED = f"""
+SELECT {COLUMNS}, a.made_for, c.name AS home FROM embedq.attachment a JOIN embedq.collection c ON c.id = a.collection
+WHERE a.shape IS DISTINCT FROM embedq.shape(a)
+"""
+LOCK = "SELECT pg_try_advisory_xact_lock(1701667446, $1)"
+FOLLOWED = "UPDATE embedq.attachment SET made_for = $2, walked_to = '', pruned_to = '', seen = 0 WHERE id = $1"
+
+
+async def mend(database: Database) -> int:
+    """Write functions and triggers anew where a table has changed, and have it walked; answer with how many were.
+
+    A table that somebody uses just now is left for the next time: whoever asks has other things to do than to wait.
+    """
+    mended = 0
+    for row in await database.fetch(CHANGED):
+        try:
+            async with database.transaction() as db:
+                await db.execute(LOCK_TIMEOUT)
+                mended += await _follow(db, row["id"])
+        except StoreError as error:
+            if not is_busy(error):
+                raise
+    return mended
+
+
+async def _follow(db: Connection, number: int) -> bool:
+    """Follow one table, unless somebody else does."""
+    if not await db.fetchval(LOCK, number):
+        return False
+    row = await db.fetchrow(f"{CHANGED} AND a.id = $1", number)
+    if row is not None:
+        await remember_shape(db, number, await _unfit(db, row))
+    return row is not None
+
+
+async def _unfit(db: Connection, row: Any) -> str | None:  # noqa: ANN401 a row
+    """Arrange everything as the table is now; answer with why it cannot be followed."""
+    wanted = read(row)
+    try:
+        async with db.transaction():
+            source = await look_at(db, row["oid"], wanted, None)
+            unfit = await arrange(db, row["id"], await find(db, row["home"]), wanted, source)
+            await db.execute(FOLLOWED, row["id"], await made_for(db, source))
+    except Refused as refused:
+        return str(refused)
+    return unfit

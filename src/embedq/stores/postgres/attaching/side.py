@@ -1,0 +1,88 @@
+"""The side of the store that takes over tables."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from time import monotonic
+
+from embedq.errors import NotFound, StoreError
+from embedq.model import Attached, Attachment, Declaration
+from embedq.policy.texts import Limits
+from embedq.stores.postgres.attaching import attaching, listing, mending
+from embedq.stores.postgres.database import Database
+from embedq.telemetry import Event
+
+MEND_SECONDS = 30.0  # between two looks for tables that have changed their shape
+LOOK = timedelta(seconds=0.5)  # how soon an idle worker looks for changes that nobody has rung for
+
+
+class PostgresAttaching:
+    """Tables as collections, in one PostgreSQL database."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        """Speak to an opened database."""
+        self._database = database
+        self._limits = limits
+        self._mended_at = -MEND_SECONDS
+        self._has_tables = False
+        self._is_looking = False
+        self._last = 0  # the table that something was done for: the next ones have their turn first
+        self._told: dict[str, str] = {}  # trouble by collection
+
+    async def attach(
+        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None
+    ) -> Attached:
+        """See `ports.Attaching`."""
+        await attaching.attach(self._database, declaration, attachment, dimensions)
+        self._database.woke()  # idle workers know no table yet
+        for found in await self.attached():
+            if found.collection == declaration.name:
+                return found
+        raise NotFound(f"collection {declaration.name!r} was detached by somebody else just now")
+
+    async def detach(self, collection: str) -> None:
+        """See `ports.Attaching`."""
+        await attaching.detach(self._database, collection)
+
+    async def attached(self) -> Sequence[Attached]:
+        """See `ports.Attaching`."""
+        return await listing.listing(self._database)
+
+    async def gather(self, *, limit: int = 1000) -> int:
+        """See `ports.Attaching`."""
+        rows = await listing.gather(self._database, self._last, limit, self._limits.text_bytes)
+        self._has_tables = bool(rows)
+        troubled = [row["name"] for row in rows if self._tell(row["name"], row["trouble"])]
+        done = sum(int(row["done"]) for row in rows)
+        if done:
+            self._last = rows[-1]["number"]
+            self._database.woke()
+        if troubled or (rows and monotonic() - self._mended_at >= MEND_SECONDS):
+            self._mended_at = monotonic()
+            done += await mending.mend(self._database)
+        return done
+
+    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
+        """See `ports.Leasing`. Of those who have nothing to do, one looks what tables have noted."""
+        if not self._is_looking and await self._look():
+            return
+        await self._database.wait(min(timeout, LOOK) if self._has_tables else timeout)
+
+    async def _look(self) -> int:
+        self._is_looking = True
+        try:
+            return await self.gather()
+        except StoreError:  # the duty that does the same tells of it
+            return 0
+        finally:
+            self._is_looking = False
+
+    def _tell(self, collection: str, trouble: str | None) -> bool:
+        """Tell of trouble once; say whether it is new."""
+        if trouble is None:
+            self._told.pop(collection, None)
+            return False
+        if self._told.get(collection) == trouble:
+            return False
+        self._told[collection] = trouble
+        self._database.telemetry.emit(Event.TABLE_TROUBLE, level="error", collection=collection, error=trouble)
+        return True

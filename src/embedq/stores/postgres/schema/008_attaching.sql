@@ -1,0 +1,179 @@
+-- Tables of applications that are collections. Their triggers only note which keys to look at again; `gather` reads those
+-- rows as they are then and puts them. Each attachment N has functions of its own, written when it is made, with its
+-- table's and columns' names in them: note_N (the trigger), read_N, page_N, and for a target column place_N.
+
+CREATE TABLE attachment (
+  id         int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  collection int NOT NULL UNIQUE,
+  source     regclass NOT NULL,
+  keys       text[] NOT NULL,                   -- columns, in the order of their unique index
+  texts      text[] NOT NULL,
+  attributes text[] NOT NULL,
+  target     text,                              -- the column that vectors are copied into
+  tenant     text,
+  priority   text,                              -- an SQL expression
+  made_for   text NOT NULL,                     -- the table's name when the functions were written
+  shape      text,                              -- of the table, when it was last looked at
+  unfit      text,                              -- why a table of this shape cannot be followed
+  rows       bigint NOT NULL,                   -- about as many there were when the walk over the table began
+  seen       bigint NOT NULL DEFAULT 0,         -- by the walk
+  walked_to  text DEFAULT '',                   -- the key up to which the table was walked; NULL: to its end
+  pruned_to  text COLLATE "C",                  -- the record up to which rows were looked for; NULL: none needs it
+  unnoted    bigint NOT NULL,                   -- of the sequence: for what could not be noted until then it is walked
+  walk_after xid8,                              -- once all transactions before it have ended, it is walked again
+  problem    text                               -- why its changes cannot be taken over just now
+);
+
+-- Keys to look at again: one row per statement, NULL for a TRUNCATE. Never cut short, which would lock writers out.
+CREATE TABLE noted (
+  attachment int NOT NULL,
+  id         bigint GENERATED ALWAYS AS IDENTITY,
+  keys       text[],
+  PRIMARY KEY (attachment, id)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = false);
+
+-- Grows with every statement whose keys could not be noted: then all tables are walked again.
+CREATE SEQUENCE unnoted;
+SELECT nextval('unnoted');
+
+-- When triggers last rang, in ms: at most every 50 ms, since a commit that notifies is one at a time.
+CREATE SEQUENCE rung;
+
+-- Records whose rows do not have the vector they should have: an application held them, or the table refuses. A record
+-- may stand here twice: a settle that had to look whether it does would wait for whoever removes it.
+CREATE TABLE unplaced (
+  attachment int NOT NULL,
+  record     bigint NOT NULL,
+  alone      boolean NOT NULL DEFAULT false,    -- the table refused it or one beside it: it is tried alone, and harms no others
+  tries      int NOT NULL DEFAULT 0,            -- the least tried go first
+  reason     text                               -- what the table said
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX unplaced_line ON unplaced (attachment, alone, tries);
+
+-- Rows that cannot be records, and why.
+CREATE TABLE refused (
+  attachment int NOT NULL,
+  key        bytea NOT NULL,                    -- of the id, which may be too long for an index
+  id         text NOT NULL,
+  reason     text NOT NULL,
+  PRIMARY KEY (attachment, key)
+);
+
+-- Wake idle workers for what a trigger noted. A trigger asks for it once in 50 ms of its session, which remembers that, and
+-- of all sessions one is heard. A transaction that notifies cannot be prepared, and fails while nobody reads what was told
+-- before: where that may happen, workers look by themselves.
+CREATE FUNCTION ring() RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+  moment bigint := (date_part('epoch', clock_timestamp()) * 1000)::bigint;
+BEGIN
+  PERFORM set_config('embedq.rung', moment::text, false);
+  IF abs(moment - (SELECT last_value FROM rung)) >= 50 AND current_setting('max_prepared_transactions') = '0'
+    AND pg_notification_queue_usage() < 0.5 THEN
+    PERFORM setval('rung', moment), pg_notify('embedq', '');
+  END IF;
+END
+$$;
+
+-- Put what matters of a table into words: its name, the columns in use, its parts and which of them we watch. A table of
+-- another shape is looked at again.
+CREATE FUNCTION shape(a attachment) RETURNS text
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+  SELECT coalesce((
+    SELECT concat_ws(E'\n', format('%I.%I', n.nspname, c.relname), c.relispartition, row_security_active(c.oid), (
+      SELECT string_agg(format('%I %s %s %s', t.attname, t.atttypid, t.attcollation, t.attnotnull), ',' ORDER BY t.attname)
+      FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attnum > 0
+        AND t.attname = ANY (a.keys || a.texts || a.attributes || a.target || a.tenant)), (
+      SELECT string_agg(format('%s %s', p.oid, (
+          SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = p.oid AND t.tgenabled <> 'D'
+            AND t.tgfoid = to_regproc(format('embedq.note_%s', a.id)))), ',' ORDER BY p.oid)
+      FROM (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid)) p))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = a.source), 'gone')
+$$;
+
+-- Say whether a table is still called what its functions call it: they might meet another one of that name.
+CREATE FUNCTION is_named(a attachment) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT coalesce(to_regclass(a.made_for) = a.source, false)
+$$;
+
+-- Copy stored vectors into the rows of an attached table; answer with the records whose rows must wait, and with what the
+-- table has against it. Its deferred triggers speak here, where they can be heard, and not at the commit.
+CREATE FUNCTION try_to_place(a attachment, p_records bigint[], OUT rest bigint[], OUT said text)
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT is_named(a) THEN
+    rest := p_records;
+    RETURN;
+  END IF;
+  SET CONSTRAINTS ALL IMMEDIATE;
+  EXECUTE format('SELECT place_%s($1)', a.id) INTO rest USING p_records;
+EXCEPTION WHEN lock_not_available OR transaction_rollback THEN
+  rest := p_records;
+WHEN OTHERS THEN
+  rest := p_records;
+  said := SQLERRM;
+END
+$$;
+
+-- Copy vectors that were just stored. A row that an application holds is left for later, and so is everything if the
+-- table is locked or refuses: a settle neither waits nor fails because of it.
+CREATE FUNCTION copy_out(p_collection int, p_records bigint[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '5ms' AS $$
+DECLARE
+  a attachment;
+  t record;
+BEGIN
+  SELECT * INTO a FROM attachment WHERE collection = p_collection AND target IS NOT NULL;
+  IF FOUND AND p_records <> '{}' THEN
+    SELECT * INTO t FROM try_to_place(a, p_records);
+    INSERT INTO unplaced (attachment, record, alone, reason)
+      SELECT a.id, u.rid, t.said IS NOT NULL, t.said FROM unnest(t.rest) u (rid);
+  END IF;
+END
+$$;
+
+-- Copy some vectors that could not be copied before; answer with how many could now.
+CREATE FUNCTION copy_rest(a attachment, p_limit int) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  places tid[];
+  rids bigint[];
+  t record;
+  done int := 0;
+  one record;
+BEGIN
+  SELECT array_agg(z.ctid), array_agg(z.record) INTO places, rids FROM (
+    SELECT o.ctid, o.record FROM unplaced o WHERE o.attachment = a.id AND NOT o.alone
+    ORDER BY o.tries LIMIT p_limit) z;
+  IF rids IS NOT NULL THEN
+    SELECT * INTO t FROM try_to_place(a, rids);
+    DELETE FROM unplaced u WHERE u.ctid = ANY (places) AND coalesce(u.record <> ALL (t.rest), true);
+    GET DIAGNOSTICS done = ROW_COUNT;
+    IF t.said IS NOT NULL OR cardinality(rids) = p_limit THEN
+      UPDATE unplaced u SET tries = tries + 1, alone = t.said IS NOT NULL, reason = t.said
+      WHERE u.ctid = ANY (places) AND u.record = ANY (t.rest);
+    END IF;
+  END IF;
+  FOR one IN
+    SELECT o.ctid AS place, o.record FROM unplaced o WHERE o.attachment = a.id AND o.alone
+    ORDER BY o.tries LIMIT 20
+  LOOP
+    SELECT * INTO t FROM try_to_place(a, ARRAY[one.record]);
+    IF t.rest IS NULL THEN
+      DELETE FROM unplaced u WHERE u.ctid = one.place;
+      done := done + 1;
+    ELSE
+      UPDATE unplaced u SET tries = tries + 1, reason = coalesce(t.said, reason) WHERE u.ctid = one.place;
+    END IF;
+  END LOOP;
+  RETURN done;
+END
+$$;
+
+-- Say what stands in the way of an attachment; NULL: nothing.
+CREATE FUNCTION trouble_of(a attachment) RETURNS text
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+  SELECT coalesce(a.unfit, a.problem, (
+    SELECT format('vectors cannot be copied into %s of %s: %s', quote_ident(a.target), a.made_for, u.reason)
+    FROM unplaced u WHERE u.attachment = a.id AND u.alone ORDER BY u.tries DESC LIMIT 1))
+$$;
