@@ -1,4 +1,4 @@
-"""Measure every line of the speed contract: `python benchmarks/run.py [--quick] [--only NAME]`.
+"""Measure every line of the speed contract: `python benchmarks/run.py [--quick] [--only NAME] [--peers]`.
 
 Each figure stands beside a reference that was measured in the same run, in turns with it. The figures are printed and
 written to `results.json`: name, value, unit, reference and ratio, with the bound and whether it was kept.
@@ -32,7 +32,20 @@ THEMES: Mapping[str, str] = {
     "backlog": "lease beside a million finished and a million waiting jobs",
     "search_lag": "commit to found by search in another process",
     "memory": "a worker at rest",
+    "postgres.queue_alone": "PostgreSQL: lease and complete without vectors, beside bare asyncpg",
+    "postgres.whole_way": "PostgreSQL: the whole way with vectors, beside bare asyncpg",
+    "postgres.bulk_put": "PostgreSQL: bulk put of new records, beside a raw COPY",
+    "postgres.snapshot": "PostgreSQL: leases while a snapshot is held open elsewhere",
+    "postgres.writers": "PostgreSQL: writers of single records, with and without wake-up",
+    "postgres.wake_up": "PostgreSQL: commit to lease on an idle queue",
+    "postgres.attached": "PostgreSQL: the application's INSERT into an attached table",
+    "postgres.size": "PostgreSQL: what a record costs on disk, and a process in connections",
 }
+PEERS: Mapping[str, str] = {
+    "peers.beside": "our queue beside pgqueuer, graphile-worker, pg-boss and procrastinate",
+    "peers.pgai": "rows of an attached table beside pgai's vectorizer",
+}
+ALL = {**THEMES, **PEERS}
 MARKS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}
 
 console = Console(width=None if sys.stdout.isatty() else 150)
@@ -42,11 +55,11 @@ def main() -> int:
     """Run what was asked for; 1 if a theme could not be measured."""
     asked = _arguments()
     if asked.list:
-        for name, purpose in THEMES.items():
-            console.print(f"{name:<12} {purpose}", highlight=False)
+        for name, purpose in ALL.items():
+            console.print(f"{name:<20} {purpose}", highlight=False)
         return 0
     sys.setswitchinterval(SWITCH_SECONDS)  # as `embedq up`, `serve` and `work` do
-    names = asked.only or list(THEMES)
+    names = asked.only or list(PEERS if asked.peers else THEMES)
     console.print(f"[dim]{machine.described()}[/dim]", highlight=False)
     measured = {name: _measure(name, Scale(quick=asked.quick)) for name in names}
     figures = {name: found for name, found in measured.items() if found is not None}
@@ -57,10 +70,9 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only", action="append", choices=THEMES, metavar="NAME", help="measure this theme; repeatable"
-    )
+    parser.add_argument("--only", action="append", choices=ALL, metavar="NAME", help="measure this theme; repeatable")
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds")
+    parser.add_argument("--peers", action="store_true", help="measure beside other queues, once they are installed")
     parser.add_argument("--list", action="store_true", help="name the themes and leave")
     return parser.parse_args()
 
@@ -73,7 +85,7 @@ def _measure(name: str, scale: Scale) -> list[Figure] | None:
             f"[yellow]{share:.0%} of the machine is in use by others: {name} will look worse than it is[/yellow]"
         )
     try:
-        with console.status(f"{name}: {THEMES[name]}"):
+        with console.status(f"{name}: {ALL[name]}"):
             figures: list[Figure] = asyncio.run(importlib.import_module(name).measure(scale))
     except Exception:  # noqa: BLE001 whatever one theme meets, the others are still worth measuring
         console.print_exception()
@@ -85,11 +97,11 @@ def _measure(name: str, scale: Scale) -> list[Figure] | None:
 def _write(figures: Mapping[str, Sequence[Figure]], *, quick: bool) -> None:
     """Keep the lines of themes that were not measured this time."""
     before: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    lines = {name: [fact for fact in before if fact["theme"] == name] for name in THEMES}
+    lines = {name: [fact for fact in before if fact["theme"] == name] for name in ALL}
     lines |= {
         name: [figure.facts() | {"theme": name, "quick": quick} for figure in found] for name, found in figures.items()
     }
-    flat = [fact for name in THEMES for fact in lines[name]]
+    flat = [fact for name in ALL for fact in lines[name]]
     RESULTS.write_text(json.dumps(flat, indent=1, ensure_ascii=False) + "\n")
 
 

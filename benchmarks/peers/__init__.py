@@ -1,0 +1,1 @@
+"""Other queues on PostgreSQL, measured in turns beside ours."""

@@ -1,0 +1,1 @@
+"""Benchmarks of the PostgreSQL store, beside bare asyncpg."""
