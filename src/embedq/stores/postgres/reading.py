@@ -28,10 +28,10 @@ SELECT {COLUMNS}, {{vector}} AS vector, {{truncated}} AS truncated FROM unnest($
 JOIN embedq.record x ON x.collection = $1 AND x.id = e.id {JOINED} {{join}} WHERE x.valid_to IS NULL ORDER BY e.place
 """
 
-# Records in the order of their ids.
+# Records in the order of their ids. How many are wanted is written out, as in the lists of jobs.
 LIST = f"""
 SELECT {COLUMNS}, NULL AS vector, {{truncated}} AS truncated FROM embedq.record x {JOINED} {{join}}
-WHERE x.collection = $1 AND x.id > $3 AND x.valid_to IS NULL {{filter}} ORDER BY x.id LIMIT $4
+WHERE x.collection = $1 AND x.id > $3 AND x.valid_to IS NULL {{filter}} ORDER BY x.id LIMIT {{limit}}
 """
 
 # Records without a current vector, in the order they were first put.
@@ -40,14 +40,14 @@ SELECT {COLUMNS}, NULL AS vector, false AS truncated FROM embedq.missing m
 JOIN embedq.record x ON x.rid = m.record
 LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
 LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
-WHERE m.collection = $1 AND m.record > $3 AND g.hash IS DISTINCT FROM x.hash ORDER BY m.record LIMIT $4
+WHERE m.collection = $1 AND m.record > $3 AND g.hash IS DISTINCT FROM x.hash ORDER BY m.record LIMIT {{limit}}
 """
 LIST_FAILED = f"""
 SELECT {COLUMNS}, NULL AS vector, false AS truncated FROM embedq.given_up g
 JOIN embedq.record x ON x.rid = g.record AND x.hash = g.hash AND x.valid_to IS NULL
 JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
 LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
-WHERE g.collection = $1 AND g.record > $3 ORDER BY g.record LIMIT $4
+WHERE g.collection = $1 AND g.record > $3 ORDER BY g.record LIMIT {{limit}}
 """
 HAS_VECTORS = "SELECT to_regclass(format('embedq.vector_%s', $1::int)) IS NOT NULL"
 
@@ -76,11 +76,12 @@ async def page(db: Connection, name: str, status: str | None, limit: int, cursor
     by_id = wanted in (None, EmbeddingStatus.EMBEDDED)
     if by_id:
         filter_ = "" if wanted is None else "AND m.record IS NULL"
-        statement = await _with_vectors(db, LIST, collection.space, truncated="v.truncated", filter=filter_)
+        columns = {"truncated": "v.truncated", "filter": filter_, "limit": str(limit)}
+        statement = await _with_vectors(db, LIST, collection.space, **columns)
     else:
-        statement = LIST_PENDING if wanted is EmbeddingStatus.PENDING else LIST_FAILED
+        statement = (LIST_PENDING if wanted is EmbeddingStatus.PENDING else LIST_FAILED).format(limit=limit)
     after = (cursor or "") if by_id else number(cursor)
-    rows = await db.fetch(statement, collection.id, collection.space, after, limit)
+    rows = await db.fetch(statement, collection.id, collection.space, after)
     following = str(rows[-1]["id"] if by_id else rows[-1]["rid"]) if len(rows) == limit else None
     return Page([_record(collection, row) for row in rows], following)
 
