@@ -11,7 +11,7 @@ from embedq.stores.postgres.connection import Connection, connect
 from embedq.stores.postgres.faults import Fault
 
 CHANNEL = "embedq"
-RING = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('embedq', '')"  # what it tells of is on disk
+RING = "SET LOCAL synchronous_commit = off; NOTIFY embedq"  # one transaction; what it tells of is on disk already
 QUIET = 0.05  # seconds between two rings: a commit that notifies costs every writer a global lock
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # before the connection is opened again
 CLOSE_SECONDS = 5.0
