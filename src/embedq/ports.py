@@ -142,7 +142,8 @@ class Writing(Protocol):
     ) -> Sequence[Receipt]:
         """Arm jobs of live records: forced, or if the current text has no vector and no job on its way.
 
-        A person's asking is as good as a revival: it arms what was cancelled or given up on. Unknown ids: NotFound.
+        A person's asking is as good as a revival: it arms what was cancelled or given up on. A job that is on its way
+        keeps the higher priority. Unknown ids: NotFound.
         """
         ...
 

@@ -4,11 +4,12 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
 from embedq.errors import NotFound
 from embedq.model import EmbeddingStatus, JobFilter, JobId, Missing, Reason, Receipt, RecordId
 from embedq.stores.noted import number
-from embedq.stores.sqlite.arming import Arms, arm, note_missing
+from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
 from embedq.stores.sqlite.collections import find
 from embedq.stores.sqlite.judging import COLUMN
 from embedq.stores.sqlite.keys import CANCELLED, FAILED, OPEN
@@ -38,7 +39,8 @@ LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
 WHERE x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) AND {NEEDS_JOB}
 """
 LIVE = """
-SELECT x.rid, x.id, v.embedding IS NOT NULL AND v.hash = x.hash, j.id, j.status
+SELECT x.rid, x.id, v.embedding IS NOT NULL AND v.hash = x.hash, ifnull(j.id, 0), ifnull(j.status, -1),
+  ifnull(j.priority, 0)
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3 WHERE x.valid_to IS NULL
@@ -97,27 +99,45 @@ def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[
     return mended, rows[-1][1] if len(rows) == limit else None
 
 
+class _Live(NamedTuple):
+    """A live record, whether its vector is current, and its job; a record without one has 0."""
+
+    rid: int
+    id: str
+    current: int | None
+    job: int
+    status: int
+    priority: int
+
+    def is_open_below(self, lane: int) -> bool:
+        """Whether its job is on its way in a lower lane."""
+        return self.job > 0 and self.status == OPEN and self.priority < lane
+
+
 def enqueue(
     tx: Transaction, name: str, wanted: Sequence[RecordId], *, force: bool, priority: int | None, now: int
 ) -> list[Receipt]:
-    """Arm jobs by hand: forced, or where the current text has neither vector nor job."""
+    """Arm jobs by hand: forced, or where there is neither vector nor job; an open job keeps the higher priority."""
     collection = find(tx.db, name)
-    rows = {row[1]: row for row in tx.db.execute(LIVE, (names(wanted), collection.id, collection.space))}
+    found = tx.db.execute(LIVE, (names(wanted), collection.id, collection.space))
+    rows = {row.id: row for row in (_Live(*columns) for columns in found)}
     absent = [record for record in wanted if record not in rows]
     if absent:
         raise NotFound(f"no record {absent[0]!r} in collection {name!r}")
     lane = collection.priority if priority is None else priority
     how = Arms(collection=collection.id, space=collection.space, priority=lane, forced=force)
-    armed = [rid for rid, _, current, _, status in rows.values() if force or (not current and status != OPEN)]
+    armed = [row.rid for row in rows.values() if force or (not row.current and row.status != OPEN)]
     jobs = arm(tx, armed, how, now) if armed else {}
+    lower = [row.job for row in rows.values() if row.rid not in jobs and row.is_open_below(lane)]
+    if lower:
+        raise_priority(tx, lower, lane)
     return [_receipt(rows[record], jobs) for record in wanted]
 
 
-def _receipt(row: tuple[int, str, int | None, int | None, int | None], jobs: dict[int, int]) -> Receipt:
-    rid, id_, current, job, _ = row
-    number_ = jobs.get(rid, job)
-    status = EmbeddingStatus.EMBEDDED if current else EmbeddingStatus.PENDING
-    return Receipt(id=RecordId(id_), embedding_status=status, job_id=JobId(str(number_)) if number_ else None)
+def _receipt(row: _Live, jobs: dict[int, int]) -> Receipt:
+    number_ = jobs.get(row.rid, row.job)
+    status = EmbeddingStatus.EMBEDDED if row.current else EmbeddingStatus.PENDING
+    return Receipt(id=RecordId(row.id), embedding_status=status, job_id=JobId(str(number_)) if number_ else None)
 
 
 def cancel(tx: Transaction, job: JobId, now: int) -> None:

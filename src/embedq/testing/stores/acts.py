@@ -107,6 +107,8 @@ class Pair:
         )
         if forced or (not row.current and not (row.job and row.job.is_open)):
             self.model.arm(row, self.now, priority=priority, forced=forced)
+        elif row.job and row.job.is_open:
+            row.job.priority = max(row.job.priority, priority)
         self._same_receipts(receipts, [row])
 
     async def cancel(self, which: int, via: int, _: int) -> None:

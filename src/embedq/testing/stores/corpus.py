@@ -3,9 +3,10 @@
 import pytest
 
 from embedq.errors import Conflict, Invalid, NotFound
-from embedq.model import EmbeddingStatus, JobStatus, NewRecord, Patch, Reason, RecordId
+from embedq.model import EmbeddingStatus, JobStatus, NewRecord, Patch, Priority, Reason, RecordId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
+    MINUTE,
     NOON,
     NOTES,
     SECOND,
@@ -223,6 +224,19 @@ class CorpusFacts(Stage):
             found[status] = len(seen)
 
         assert found == {None: 10, "embedded": 4, "pending": 4, "failed": 2}
+
+    async def test_enqueue_by_hand_moves_a_pending_job_up(self, store: Store) -> None:
+        """Whoever asks for it urgently gets it before the others; asking for less changes nothing."""
+        await write(store, "B", "b")
+        receipt = await write(store, "A", "a", at=NOON + MINUTE)
+
+        [again] = await store.enqueue(NOTES, [RecordId("a")], job_priority=Priority.URGENT, now=NOON + MINUTE)
+        await store.enqueue(NOTES, [RecordId("a")], job_priority=Priority.LOW, now=NOON + MINUTE)
+
+        assert again.job_id == receipt.job_id
+        assert (await job_of(store, receipt)).priority is Priority.URGENT
+        [first] = await take(store, at=NOON + MINUTE, limit=1)
+        assert first.record_id == "a"
 
     async def test_enqueue_by_hand(self, store: Store) -> None:
         """Nothing to do for an embedded record, unless it is forced; an unknown one is refused."""

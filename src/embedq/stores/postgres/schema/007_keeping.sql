@@ -14,8 +14,8 @@ BEGIN
 END
 $$;
 
--- Arm jobs of live records by hand: forced, or where the current text has neither vector nor job. An unknown id is the
--- problem, and then nothing is written.
+-- Arm jobs of live records by hand: forced, or where the current text has neither vector nor job; what is on its way
+-- keeps the higher priority. An unknown id is the problem, and then nothing is written.
 CREATE FUNCTION enqueue(
   p_collection int, p_space int, p_ids text[], p_force boolean, p_priority smallint, p_now timestamptz
 ) RETURNS receipts
@@ -23,6 +23,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_generi
 DECLARE
   answer receipts;
   rids bigint[];
+  raised bigint[];
   a record;
 BEGIN
   rids := ARRAY(SELECT x.rid FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids));
@@ -38,6 +39,12 @@ BEGIN
   WHERE x.rid = ANY (rids) AND (p_force OR (m.record IS NOT NULL AND j.status IS DISTINCT FROM 0));
   IF a.rids IS NOT NULL THEN
     PERFORM arm(p_collection, p_space, a.rids, a.hashes, a.priorities, p_force, coalesce(p_now, clock_timestamp()));
+  END IF;
+  SELECT array_agg(j.id) INTO raised FROM job j
+  WHERE j.id = ANY (ARRAY(SELECT (u.rid << 12) | p_space FROM unnest(rids) u (rid)))
+    AND j.status = 0 AND j.priority < p_priority;
+  IF raised IS NOT NULL THEN
+    PERFORM raise_priority(raised, array_fill(p_priority, ARRAY[cardinality(raised)]));
   END IF;
   SELECT array_agg(u.place), array_agg(j.id), array_agg(j.serial), array_agg((m.record IS NULL)::int)
   INTO answer.places, answer.jobs, answer.serials, answer.statuses
