@@ -166,7 +166,7 @@ class Attached:
     rows: int  # about as many there were when the walk over the table began
     seen: int  # of them, by the walk
     walking: bool
-    noted: int  # statements whose rows are still to be looked at
+    noted: int  # changed rows that are still to be looked at
     refused: Mapping[str, str]  # some keys whose rows cannot be records, and why
     refusals: int  # how many there are
     problem: str | None

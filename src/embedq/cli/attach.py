@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from embedq.cli.output import console, literal, one_line, print_json, say, warn
 from embedq.cli.tables import Cell, Column, table
 from embedq.client import shown
 from embedq.errors import NotFound
-from embedq.model import Attached
+from embedq.model import Attached, Counts
 from embedq.operator.report import counted
 
 Table = Annotated[str, typer.Argument(help="The table: NAME, or SCHEMA.NAME.", metavar="TABLE")]
@@ -27,6 +28,7 @@ Priority = Annotated[
 Tenant = Annotated[str | None, typer.Option("--tenant", help="The column that says whose a row is.")]
 Attributes = Annotated[str | None, typer.Option("--attributes", help="COLUMN[,COLUMN…] that searches can filter by.")]
 Name = Annotated[str | None, typer.Option("--collection", "-c", help="Default: the table's name.")]
+NOTHING = Counts()
 PAUSE = 0.1  # seconds between two looks, while a worker does the walking
 TABLES = (
     Column(name="collection", least=10),
@@ -57,25 +59,27 @@ def attach(  # noqa: PLR0913 each is an option that people write
     was cut off. Names with commas are written in double quotes.
     """
 
-    async def work(app: App) -> Attached:
+    async def work(app: App) -> tuple[Attached, Mapping[str, Counts]]:
         found = await app.client.tables.attach(
             name,
             key=columns(key),
             text=columns(text),
-            into=into,
+            into=next(iter(columns(into or "")), None),
             priority=priority,
-            tenant=tenant,
+            tenant=next(iter(columns(tenant or "")), None),
             attributes=columns(attributes or ""),
             collection=collection,
         )
-        return await _walk(app, found)
+        return await _walk(app, found), (await app.operator.status()).counts
 
-    found = ask(url, work, embedder=embedder, make=True)
+    found, counts = ask(url, work, embedder=embedder, make=True)
     if as_json:
         print_json(shown.attached(found))
         return
     seen = f"{counted(found.seen, 'row')} looked at"
-    say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}")
+    left = counts.get(found.collection, NOTHING).pending
+    rest = f", {left:,} to embed by workers (`embedq work`)" if left else ""
+    say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}{rest}")
     _warn_of(found)
 
 
@@ -90,14 +94,20 @@ def detach(collection: Collection, *, url: Url = None, as_json: Json = False) ->
 
 def attachments(*, url: Url = None, as_json: Json = False) -> None:
     """List the attached tables and how far they are."""
-    found = ask(url, lambda app: app.client.tables.listing())
+
+    async def look(app: App) -> tuple[Sequence[Attached], Mapping[str, Counts]]:
+        return await app.client.tables.listing(), (await app.operator.status()).counts
+
+    found, counts = ask(url, look)
     if as_json:
         print_json({"tables": [shown.attached(one) for one in found]})
     elif not found:
         say("no table is attached: `embedq attach TABLE --key COLUMN --text COLUMN` attaches one", shade="dim")
     else:
         screen = console()
-        screen.print(table(TABLES, [_row(one) for one in found], width=screen.width))
+        screen.print(
+            table(TABLES, [_row(one, counts.get(one.collection, NOTHING)) for one in found], width=screen.width)
+        )
         for one in found:
             _warn_of(one)
 
@@ -109,6 +119,14 @@ def columns(written: str) -> list[str]:
 
 async def _walk(app: App, found: Attached) -> Attached:
     """Have all rows looked at. Workers that run do it too; whoever is faster."""
+    try:
+        return await _walk_to_the_end(app, found)
+    except asyncio.CancelledError:
+        warn("interrupted: the table is attached, and the same command, or any worker, goes on where this stopped")
+        raise
+
+
+async def _walk_to_the_end(app: App, found: Attached) -> Attached:
     heading = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*heading, console=console(errors=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(f"looking at {literal(found.attachment.table)}", total=found.rows)
@@ -123,9 +141,18 @@ async def _walk(app: App, found: Attached) -> Attached:
     return found
 
 
-def _row(one: Attached) -> tuple[Cell, ...]:
-    walking = f"{one.seen:,} of about {one.rows:,} rows looked at"
-    state = one.problem or (walking if one.walking else f"{one.noted:,} changes noted" if one.noted else "up to date")
+def _row(one: Attached, count: Counts) -> tuple[Cell, ...]:
+    if one.problem:
+        state = "in trouble"
+    elif one.walking:
+        state = f"{one.seen:,} of about {one.rows:,} rows looked at"
+    elif one.noted:
+        state = f"{counted(one.noted, 'changed row')} to look at"
+    elif count.missing:
+        embedded = (count.records - count.missing) / count.records
+        state = f"{embedded:.0%} embedded, {count.pending + count.processing:,} to do"
+    else:
+        state = "up to date"
     columns_ = ", ".join(one.attachment.text)
     return (one.collection, one.attachment.table, columns_, one.attachment.into or "", state)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from embedq.errors import StoreError
 from embedq.operator.report import Finding, QueueStatus, Verdict, counted
 from embedq.operator.watching import RECOVERY_OFF
-from embedq.ports import Store
+from embedq.ports import Attaching, Store
 
 CLOCK_SLACK = timedelta(minutes=1)
 
@@ -20,6 +20,7 @@ async def examine(
     findings = [await _database(store)]
     if findings[0].verdict is Verdict.OK:
         findings += _queue(await status(), datetime.now(UTC))
+        findings += await _tables(store)
     return findings + [await probe() for probe in probes]
 
 
@@ -33,6 +34,24 @@ async def _database(store: Store) -> Finding:
 
 def _queue(status: QueueStatus, now: datetime) -> list[Finding]:
     return [_pause(status), _workers(status), _dead(status), _recovery(status), _clock(status, now)]
+
+
+async def _tables(store: Store) -> list[Finding]:
+    """Tables that are attached but cannot be followed, or have rows that cannot be records."""
+    attached = await store.attached() if isinstance(store, Attaching) else []
+    findings = [
+        Finding(check="tables", verdict=Verdict.PROBLEM, message=f"{one.collection}: {one.problem}")
+        for one in attached
+        if one.problem
+    ]
+    findings += [
+        _warning("tables", f"{one.collection}: {counted(one.refusals, 'row')} cannot be embedded, see `attachments`")
+        for one in attached
+        if one.refusals
+    ]
+    if attached and not findings:
+        return [_ok("tables", f"{len(attached)} attached, and followed")]
+    return findings
 
 
 def _pause(status: QueueStatus) -> Finding:

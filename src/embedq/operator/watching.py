@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from embedq.model import Counts, Health, Worker
 from embedq.operator.report import QueueStatus, counted
-from embedq.ports import Store
+from embedq.ports import Attaching, Store
 
 MISSED_HEARTBEATS = 3  # from here on a worker is suspect
 
@@ -16,27 +16,36 @@ async def look(store: Store, *, heartbeat: timedelta, recovery: bool) -> QueueSt
     """Gather the whole queue's state."""
     counts, paused = await store.counts(), await store.paused()
     workers = await store.workers(heartbeat=heartbeat)
+    tables = await store.attached() if isinstance(store, Attaching) else []
+    troubles = [f"table {one.attachment.table}: {one.problem}" for one in tables if one.problem]
     return QueueStatus(
         counts=counts,
         paused=paused,
         recovery=recovery,
         workers=workers,
-        health=judge(counts, workers, paused=paused),
-        notes=notes(counts, workers, paused=paused, recovery=recovery),
+        health=judge(counts, workers, paused=paused, troubled=bool(troubles)),
+        notes=notes(counts, workers, paused=paused, recovery=recovery) + troubles,
         oldest_pending=await store.oldest_pending(),
         budgets=await store.budgets(),
         spaces={space.id: str(space) for space in await store.spaces()},
     )
 
 
-def judge(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bool) -> Health:
-    """Say how the fleet fares: as its worst worker that lives, and degraded if work waits for nobody."""
+def judge(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bool, troubled: bool = False) -> Health:
+    """Say how the fleet fares: as its worst worker that lives, and degraded if work waits for nobody.
+
+    Args:
+        counts: The jobs of each collection.
+        workers: The fleet.
+        paused: Nothing is leased, because somebody wants it so.
+        troubled: A table cannot be followed.
+    """
     alive = [worker for worker in workers if worker.alive]
     reported = {worker.report.health for worker in alive}
     if Health.CRITICAL in reported:
         return Health.CRITICAL
     waits_for_nobody = not alive and not paused and _waiting(counts) > 0
-    if Health.DEGRADED in reported or waits_for_nobody or _suspects(workers):
+    if Health.DEGRADED in reported or waits_for_nobody or troubled or _suspects(workers):
         return Health.DEGRADED
     return Health.HEALTHY
 

@@ -12,6 +12,7 @@ from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import DIMENSIONS, declaration, embed_all, vector_of
 
 DOCS = "docs"
+WAITING = "SELECT FROM embedq.attachment WHERE walk_after IS NOT NULL"  # for a walk, until transactions have ended
 PATIENCE = 20
 CREATE = f"CREATE TABLE docs (id int PRIMARY KEY, body text, other int, e vector({DIMENSIONS}))"
 
@@ -58,9 +59,7 @@ async def catch_up(store: PostgresStore) -> int:
 async def found_again(store: PostgresStore) -> int:
     """Catch up once a walk was possible: it waits for transactions in other databases of the server too."""
     async with asyncio.timeout(PATIENCE):
-        while (await gather(store)) or any(  # noqa: ASYNC110 the server tells nobody when a transaction ends
-            attached.walking for attached in await store.attached()
-        ):
+        while (await gather(store)) or await store._database.fetch(WAITING):  # noqa: ASYNC110 the server tells nobody
             await asyncio.sleep(0.01)
     return await catch_up(store)
 

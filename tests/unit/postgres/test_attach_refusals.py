@@ -176,7 +176,7 @@ async def test_a_taken_name_is_refused(store: PostgresStore, db: asyncpg.Connect
     await attach(store)
 
     for options in ({"table": "others"}, {"text": ("body", "other")}, {"into": None}, {"tenant": "body"}):
-        with pytest.raises(Conflict, match="attached otherwise already"):
+        with pytest.raises(Conflict, match="in another way"):
             await attach(store, **options)
     other = declaration("docs", embedder=EmbedderName(provider="fake", model="other"))
     with pytest.raises(Conflict, match=r"attached to public\.docs"):
@@ -242,8 +242,8 @@ async def test_a_table_in_use_is_waited_for_but_not_for_ever(
 
 async def test_nothing_to_detach_is_told(store: PostgresStore, db: asyncpg.Connection) -> None:
     """An unknown collection, and one that is no table."""
-    with pytest.raises(NotFound, match="no collection 'docs'"):
+    with pytest.raises(NotFound, match="no table is attached as 'docs'"):
         await store.detach("docs")
-    with pytest.raises(NotFound, match="not attached"):
+    with pytest.raises(NotFound, match="no table is attached as"):
         await store.detach(NOTES)
     await attach_docs(store, db)

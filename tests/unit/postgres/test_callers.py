@@ -8,6 +8,7 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
+from psycopg.rows import dict_row
 
 from embedq.errors import Conflict, Invalid, NotFound
 from embedq.model import EmbeddingStatus, NewRecord, RecordId
@@ -34,6 +35,12 @@ async def by_asyncpg(url: str) -> AsyncIterator[Any]:
 @asynccontextmanager
 async def by_psycopg(url: str) -> AsyncIterator[Any]:
     async with await psycopg.AsyncConnection.connect(url) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def by_psycopg_with_dicts(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as connection:
         yield connection
 
 
@@ -65,7 +72,7 @@ async def by_blocking_sqlalchemy(url: str) -> AsyncIterator[Any]:
         engine.dispose()
 
 
-WAYS = [by_asyncpg, by_psycopg, by_blocking_psycopg, by_sqlalchemy, by_blocking_sqlalchemy]
+WAYS = [by_asyncpg, by_psycopg, by_psycopg_with_dicts, by_blocking_psycopg, by_sqlalchemy, by_blocking_sqlalchemy]
 Way = Callable[[str], Any]
 
 
@@ -143,6 +150,14 @@ async def test_a_stranger_is_refused(store: PostgresStore) -> None:
     """What is no connection is named."""
     with pytest.raises(TypeError, match="asyncpg, psycopg or SQLAlchemy"):
         await store.put(NOTES, [A], now=NOON, connection=object())
+
+
+async def test_a_session_is_told_what_to_hand_over(store: PostgresStore) -> None:
+    """SQLAlchemy's sessions are no connections, but have one."""
+    from sqlalchemy.orm import Session  # noqa: PLC0415 only where it is installed
+
+    with Session() as session, pytest.raises(TypeError, match=r"session\.connection\(\)"):
+        await store.put(NOTES, [A], now=NOON, connection=session)
 
 
 async def test_an_edit_in_a_transaction_is_an_edit(store: PostgresStore, postgres_url: str) -> None:

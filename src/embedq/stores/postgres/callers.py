@@ -3,6 +3,7 @@
 No driver but ours is imported: a connection is known by the module its class comes from.
 """
 
+import importlib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
@@ -79,9 +80,12 @@ async def _ask(connection: Any, call: str, request: str) -> str:  # noqa: ANN401
         case "asyncpg":
             return str(await connection.fetchval(call.format(place="$1"), request))
         case "psycopg":
-            cursor = await _settled(connection.execute(call.format(place="%s"), (request,)))
+            plain = importlib.import_module("psycopg.rows").tuple_row  # whatever rows the caller has from it
+            cursor = await _settled(connection.cursor(row_factory=plain).execute(call.format(place="%s"), (request,)))
             return str((await _settled(cursor.fetchone()))[0])
         case "sqlalchemy":
+            if not hasattr(connection, "exec_driver_sql"):
+                raise TypeError(f"connection must be {DRIVERS}: of a session, that is session.connection()")
             result = await _settled(connection.exec_driver_sql(*_in_style(connection, call, request)))
             return str(result.scalar_one())
         case other:

@@ -77,14 +77,14 @@ SHOWN = {
     CANCELLED: JobStatus.CANCELLED,
 }
 
-# Sums that are kept, and a look at the few leases there are.
+# Sums that are kept, and a look at the few leases there are. What an attached table has noted is pending, too.
 COUNTS = """
 SELECT c.name, coalesce(sum(t.open), 0) AS open, coalesce(sum(t.completed), 0) AS completed,
   coalesce(sum(t.failed), 0) AS failed, coalesce(sum(t.cancelled), 0) AS cancelled,
   coalesce(sum(t.records), 0) AS records, coalesce(sum(t.missing), 0) AS missing,
   (SELECT count(*) FROM embedq.lease l CROSS JOIN unnest(l.jobs) u (id) JOIN embedq.job j ON j.id = u.id
    WHERE j.status = 0 AND j.collection = c.id) AS processing,
-  embedq.truncated(c.id, c.space) AS truncated
+  embedq.truncated(c.id, c.space) AS truncated, embedq.unread(c.id) AS unread
 FROM embedq.collection c LEFT JOIN embedq.tally t ON t.collection = c.id
 WHERE c.name IS NOT NULL GROUP BY c.id, c.name, c.space ORDER BY c.name COLLATE "C"
 """
@@ -209,7 +209,7 @@ async def counts(db: Connection) -> dict[str, Counts]:
     """Count per collection."""
     return {
         row["name"]: Counts(
-            pending=row["open"] - row["processing"],
+            pending=row["open"] - row["processing"] + row["unread"],
             processing=row["processing"],
             completed=row["completed"],
             failed=row["failed"],

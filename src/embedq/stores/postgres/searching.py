@@ -29,7 +29,8 @@ ORDER BY {distance} LIMIT $3
 # Any of these words, as the text search parser reads them: a lexeme is quoted, so none of it is syntax.
 WORDS = """
 WITH q AS (
-  SELECT string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery AS query
+  SELECT string_agg('''' || replace(replace(lexeme, chr(92), repeat(chr(92), 2)), '''', '''''') || '''', ' | ')::tsquery
+    AS query
   FROM unnest(to_tsvector('pg_catalog.simple', $1)))
 SELECT x.id, x.text, x.attributes, false AS stale, ts_rank(x.words, q.query) AS score
 FROM q, embedq.record x WHERE x.words @@ q.query AND x.collection = $2 AND x.valid_to IS NULL {filters}

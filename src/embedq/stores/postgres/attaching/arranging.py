@@ -29,7 +29,8 @@ NO_PERMISSION = "42501"
 
 async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, source: Source) -> str | None:
     """Write functions and triggers where they are missing; answer with why some changes would not be seen."""
-    await _write_functions(db, written.functions(number, home.id, home.space, wanted, source))
+    version = db.get_server_version().major
+    await _write_functions(db, written.functions(number, home.id, home.space, wanted, source, version=version))
     there = await db.fetch(TRIGGERS, f"note_{number}")
     parts = {part["oid"]: _name(part) for part in await db.fetch(PARTS, source.oid)}
     for found in there:

@@ -24,6 +24,11 @@ INSERT INTO embedq.attachment (collection, source, keys, texts, attributes, targ
   made_for, rows, unnoted)
 VALUES ($1, $2::oid::regclass, $3, $4, $5, $6, $7, $8, $9, $10, (SELECT last_value FROM embedq.unnoted)) RETURNING id
 """
+# A column holds the vectors of one collection, or nobody could tell of which text they are.
+WRITES_INTO = """
+SELECT c.name FROM embedq.attachment a JOIN embedq.collection c ON c.id = a.collection
+WHERE a.source = $1::oid AND a.target = $2 AND a.collection <> $3
+"""
 WALK_AGAIN = """
 UPDATE embedq.attachment SET walked_to = '', pruned_to = '', seen = 0, rows = $2
 WHERE id = $1 AND walked_to IS NULL AND pruned_to IS NULL
@@ -36,7 +41,7 @@ FORGET = [f"DELETE FROM embedq.{table} WHERE attachment = $1" for table in ("not
 LOCK = "SELECT pg_advisory_xact_lock(1701667446, $1)"
 
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"  # who waits for a table keeps its writers waiting
-BUSY = "55P03"
+BUSY, CANCELED = "55P03", "57014"
 PATIENCE, PAUSE = 30.0, 0.3  # seconds for a table's transactions to end, and between two tries
 
 
@@ -57,6 +62,7 @@ async def attach(database: Database, declaration: Declaration, wanted: Attachmen
         found = await db.fetchrow(OF_COLLECTION, home.id)
         if found is None:
             await _check_free(db, home, before)
+            await _check_target(db, home, wanted, source)
             await _begin(db, home, wanted, source)
         else:
             _check_same(declaration.name, read(found), wanted, is_same_table=source.oid == found["oid"])
@@ -86,9 +92,18 @@ async def _check_free(db: Connection, home: Found, before: Any) -> None:  # noqa
         raise Conflict(f"collection {home.name!r} has records of its own: name another with --collection")
 
 
+async def _check_target(db: Connection, home: Found, wanted: Attachment, source: Source) -> None:
+    other = await db.fetchval(WRITES_INTO, source.oid, wanted.into, home.id)
+    if other is not None:
+        raise Conflict(f"{wanted.into!r} holds the vectors of collection {other!r}: name another column with --into")
+
+
 def _check_same(name: str, before: Attachment, wanted: Attachment, *, is_same_table: bool) -> None:
     if not is_same_table or _facts(before) != _facts(wanted):
-        raise Conflict(f"collection {name!r} is attached otherwise already: `embedq detach {name}` first")
+        raise Conflict(
+            f"collection {name!r} is attached to {before.table} in another way: repeat what was asked for then, or "
+            f"`embedq detach {name}` first"
+        )
 
 
 def _facts(attachment: Attachment) -> tuple[object, ...]:
@@ -118,15 +133,15 @@ async def detach(database: Database, name: str) -> None:
     """Leave a table as it was, and let go of its collection."""
 
     async def work(db: Connection) -> None:
-        home = await find(db, name)
-        found = await db.fetchrow(OF_COLLECTION, home.id)
-        if found is None:
-            raise NotFound(f"collection {name!r} is not attached to a table")
+        home = await db.fetchrow(FIND, name)
+        found = None if home is None else await db.fetchrow(OF_COLLECTION, home["id"])
+        if home is None or found is None:
+            raise NotFound(f"no table is attached as {name!r}: `embedq attachments` lists those that are")
         await db.execute(LOCK, found["id"])
         await clear(db, found["id"])
         for statement in FORGET:
             await db.execute(statement, found["id"])
-        await db.execute(collections.DROP, home.id)
+        await db.execute(collections.DROP, home["id"])
         await db.execute(collections.CHANGED)
 
     await _patiently(database, name, work)
@@ -150,6 +165,11 @@ async def _patiently(database: Database, what: str, work: Callable[[Connection],
 def is_busy(error: StoreError) -> bool:
     """Say whether it may go well a moment later."""
     return isinstance(error, Busy) or (error.__cause__ is not None and state_of(error.__cause__) == BUSY)
+
+
+def is_slow(error: StoreError) -> bool:
+    """Say whether the server ended it because it took too long."""
+    return error.__cause__ is not None and state_of(error.__cause__) == CANCELED
 
 
 def read(row: Any) -> Attachment:  # noqa: ANN401 a row

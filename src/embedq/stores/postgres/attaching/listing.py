@@ -10,9 +10,9 @@ from embedq.stores.postgres.database import Database
 
 LIST = f"""
 SELECT {COLUMNS}, c.name AS home, a.made_for, a.rows, a.seen, embedq.trouble_of(a) AS problem,
-  a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL OR a.walk_after IS NOT NULL AS walking,
+  a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL AS walking,
   EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source) AS there,
-  (SELECT count(*) FROM embedq.noted n WHERE n.attachment = a.id) AS noted,
+  embedq.unread(a.collection) - (a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL)::int AS noted,
   (SELECT count(*) FROM embedq.refused r WHERE r.attachment = a.id) AS refusals,
   (SELECT coalesce(jsonb_object_agg(r.id, r.reason), '{{}}') FROM (
     SELECT * FROM embedq.refused WHERE attachment = a.id ORDER BY key LIMIT 10) r)::text AS refused

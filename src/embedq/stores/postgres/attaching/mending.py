@@ -6,6 +6,7 @@ from embedq.errors import Refused, StoreError
 from embedq.stores.postgres.attaching.arranging import arrange, remember_shape
 from embedq.stores.postgres.attaching.attaching import COLUMNS, LOCK_TIMEOUT, is_busy, made_for, read
 from embedq.stores.postgres.attaching.source import look_at
+from embedq.stores.postgres.attaching.templates import DEAF
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -15,7 +16,11 @@ SELECT {COLUMNS}, a.made_for, c.name AS home FROM embedq.attachment a JOIN embed
 WHERE a.shape IS DISTINCT FROM embedq.shape(a)
 """
 LOCK = "SELECT pg_try_advisory_xact_lock(1701667446, $1)"
-FOLLOWED = "UPDATE embedq.attachment SET made_for = $2, walked_to = '', pruned_to = '', seen = 0 WHERE id = $1"
+# A walk that waits for transactions waits for those of this server: the database may have come from another.
+FOLLOWED = """
+UPDATE embedq.attachment SET made_for = $2, walked_to = '', pruned_to = '', seen = 0,
+  walk_after = CASE WHEN walk_after <= pg_current_xact_id() THEN walk_after END WHERE id = $1
+"""
 
 
 async def mend(database: Database) -> int:
@@ -54,5 +59,6 @@ async def _unfit(db: Connection, row: Any) -> str | None:  # noqa: ANN401 a row
             unfit = await arrange(db, row["id"], await find(db, row["home"]), wanted, source)
             await db.execute(FOLLOWED, row["id"], await made_for(db, source))
     except Refused as refused:
+        await db.execute(DEAF.format(id=row["id"]))
         return str(refused)
     return unfit

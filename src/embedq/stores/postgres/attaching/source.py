@@ -24,6 +24,7 @@ AS_WRITTEN = "SELECT to_regclass($1)::oid"
 TABLE = """
 SELECT n.nspname AS schema, c.relname AS name, c.relkind::text AS kind, c.relpersistence::text AS persistence,
   row_security_active(c.oid) AS guarded, c.relispartition AS part,
+  pg_get_userbyid(c.relowner) AS owner, pg_has_role(c.relowner, 'USAGE') AS ours,
   EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid) AS inherits,
   EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid AND c.relkind = 'r') AS inherited,
   EXISTS (SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class f ON f.oid = p.relid AND f.relkind = 'f') AS remote,
@@ -39,7 +40,7 @@ SELECT a.attname AS name, format_type(a.atttypid, -1) AS type, coalesce(b.typnam
   CASE WHEN b.oid IS NULL THEN a.atttypmod ELSE t.typtypmod END AS size
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = nullif(t.typbasetype, 0)
 JOIN pg_namespace n ON n.oid = coalesce(b.typnamespace, t.typnamespace)
-WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
 # Unique indexes that can find one row by its key and walk all of them in its order.
@@ -147,6 +148,11 @@ def _check_kind(name: str, found: Any) -> None:  # noqa: ANN401 a row
         raise Invalid(f"{whose}, and changes made through the parent would not be seen: use partitions")
     if found["remote"]:
         raise Invalid(f"a partition of {name} is a foreign table, whose changes cannot be seen")
+    if not found["ours"]:
+        raise Invalid(
+            f"{name} belongs to {found['owner']}, and only a table's owner may drop its triggers again: connect as "
+            f"that role, or as a member of it (GRANT {quoted(found['owner'])} TO …)"
+        )
     if found["guarded"]:
         raise Invalid(f"row security hides rows of {name} from this user: connect as its owner, or with BYPASSRLS")
 
@@ -161,6 +167,8 @@ def _check_columns(wanted: Attachment, columns: Mapping[str, Column]) -> None:
             raise Invalid(f"{name!r} is a virtual column, whose changes cannot be seen: make it STORED")
         if name == wanted.into:
             raise Invalid(f"{name!r} cannot be read from and written to")
+        if columns[name].base in VECTORS:
+            raise Invalid(f"{name!r} is {columns[name].type}, which is no text")
     if not wanted.text or len(set(wanted.text)) != len(wanted.text):
         raise Invalid("the text needs one or more columns, each named once")
 
@@ -211,7 +219,8 @@ async def _check_priority(db: Connection, wanted: Attachment, source: Source) ->
                 f"SELECT CASE WHEN true THEN {lane(wanted.priority, source)} END FROM {source.table} r LIMIT 0"
             )
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:  # the driver itself refuses parameters
-        raise Invalid(f"the priority {wanted.priority!r} is no expression over a row: {error}") from error
+        said = str(error).partition("\n")[0]  # hints speak of names that nobody has written
+        raise Invalid(f"the priority {wanted.priority!r} is no expression over a row: {said}") from error
 
 
 def lane(priority: str, source: Source) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from embedq.model import Attachment
 from embedq.stores.postgres.attaching.source import Column, Source, lane, path
+from embedq.stores.postgres.attaching.templates import IS_KEY, NOTE, PAGE, PLACE, READ
 from embedq.stores.postgres.schema import quoted
 
 # Texts and keys are written alike in every session, whatever its settings are.
@@ -22,113 +23,13 @@ STRICT = frozenset({"int2", "int4", "int8", "uuid", "bool"})  # types whose equa
 OPEN = "SET row_security = off"  # rows that a policy hides are an error, and not gone
 # A plan may be made while a table is empty and kept while it grows: rows are looked up one by one, by the key.
 LOOKUP = "SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off"
+SYSTEM = "pg_catalog"
+CHUNKS_SINCE = 17  # the version that can say where a long value is stored
 EVENTS = ("insert", "update", "delete", "truncate")
 
-# The trigger: it notes keys, and neither raises nor waits. What it cannot note is counted where no rollback reaches,
-# and the table is walked for it.
-NOTE = (
-    """
-CREATE OR REPLACE FUNCTION embedq.note_{id}() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' {alike} AS """,
-    """
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg({key}) FROM embedq_new r HAVING count(*) > 0;
-  ELSIF TG_OP = 'DELETE' THEN
-    INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg({key}) FROM embedq_old r HAVING count(*) > 0;
-  ELSIF TG_OP = 'UPDATE' THEN
-    INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg(DISTINCT c.key) FROM (
-      (SELECT {key}, {watched} FROM embedq_new r EXCEPT ALL SELECT {key}, {watched} FROM embedq_old r)
-      UNION ALL
-      (SELECT {key}, {watched} FROM embedq_old r EXCEPT ALL SELECT {key}, {watched} FROM embedq_new r)
-    ) c (key, {numbered}) HAVING count(*) > 0;
-  ELSE
-    INSERT INTO embedq.noted (attachment) VALUES ({id});
-  END IF;
-  IF FOUND AND abs(date_part('epoch', clock_timestamp()) * 1000
-    - coalesce(nullif(current_setting('embedq.rung', true), ''), '0')::float8) >= 50 THEN
-    PERFORM embedq.ring();
-  END IF;
-  RETURN NULL;
-EXCEPTION WHEN OTHERS THEN
-  BEGIN
-    PERFORM nextval('embedq.unnoted');
-  EXCEPTION WHEN OTHERS THEN
-    NULL;
-  END;
-  RAISE WARNING 'embedq could not note a change, and will look for it: %', SQLERRM;
-  RETURN NULL;
-END
-""",
-)
-
-# Rows as they are now, by their keys; with their lanes if asked. Arguments have no names, which columns might have too.
-READ = (
-    """
-CREATE OR REPLACE FUNCTION embedq.read_{id}(text[], boolean)
-RETURNS TABLE (id text, text text, tenant text, attributes jsonb, priority text, copied boolean)
-LANGUAGE sql STABLE SET search_path = {path} SET plan_cache_mode = force_generic_plan {alike} {open} {lookup} AS """,
-    """
-  SELECT u.id, {text}, {tenant}, {attributes}, CASE WHEN $2 THEN {lane} END, {copied}
-  FROM pg_catalog.unnest($1) u (id) JOIN {table} r ON {match}
-""",
-)
-
-# The next keys of the table, in the order of its index.
-PAGE = (
-    """
-CREATE OR REPLACE FUNCTION embedq.page_{id}(p_after text, p_limit int) RETURNS SETOF text
-LANGUAGE plpgsql STABLE SET search_path = {path} SET plan_cache_mode = force_generic_plan {alike} {open} AS """,
-    """
-#variable_conflict use_variable
-BEGIN
-  IF p_after = '' THEN
-    RETURN QUERY SELECT {key} FROM {table} r ORDER BY {order} LIMIT p_limit;
-  ELSE
-    RETURN QUERY SELECT {key} FROM {table} r WHERE ({order}) > ({after}) ORDER BY {order} LIMIT p_limit;
-  END IF;
-END
-""",
-)
-
-# Write vectors into their rows, if a row's text is still the one that was embedded, and clear rows that are no records
-# any more. Rows are locked by a statement of their own, so that the next one sees them as they are. Answer with the
-# records whose rows somebody holds, or whose text is another by now: it may be the old one again before anybody looks.
-PLACE = (
-    """
-CREATE OR REPLACE FUNCTION embedq.place_{id}(p_records bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SET search_path = {path} SET embedq.copying = '{id}' {alike} {open} {lookup} AS """,
-    """
-#variable_conflict use_variable
-DECLARE
-  held bigint[];
-  fits boolean;
-  placed int;
-BEGIN
-  held := ARRAY(SELECT u.rid FROM embedq.record u JOIN {table} r ON {match}
-    WHERE u.rid = ANY (p_records) AND {ours} FOR NO KEY UPDATE OF r SKIP LOCKED);
-  WITH w AS MATERIALIZED (
-    SELECT x.rid, x.id, x.valid_to IS NULL AS live, x.hash, v.embedding FROM embedq.record x
-    LEFT JOIN embedq.vector_{space} v ON v.record = x.rid AND v.hash = x.hash AND x.valid_to IS NULL
-    WHERE x.rid = ANY (held)),
-  done AS (
-    UPDATE {table} r SET {target} = u.embedding FROM w u
-    WHERE {match} AND CASE WHEN u.live THEN u.embedding IS NOT NULL AND {hash} = u.hash ELSE r.{target} IS NOT NULL END
-    RETURNING NOT u.live OR {hash} = u.hash AS fits)
-  SELECT pg_catalog.count(*), pg_catalog.bool_and(d.fits) INTO placed, fits FROM done d;
-  IF NOT fits THEN
-    RAISE EXCEPTION 'a trigger of the table changes the text when its vector is stored';
-  ELSIF placed = pg_catalog.cardinality(p_records) THEN
-    RETURN NULL;
-  END IF;
-  RETURN (
-    SELECT pg_catalog.array_agg(u.rid) FROM embedq.record u JOIN {table} r ON {match}
-    LEFT JOIN embedq.vector_{space} v ON v.record = u.rid AND v.hash = u.hash AND u.valid_to IS NULL
-    WHERE u.rid = ANY (p_records) AND {ours} AND (u.rid <> ALL (held) OR (v.record IS NOT NULL AND {hash} <> u.hash)));
-END
-""",
-)
-FUNCTIONS = ("note_{id}()", "read_{id}(text[], boolean)", "page_{id}(text, int)", "place_{id}(bigint[])")
+FUNCTIONS = (
+    "note_{id}()", "is_key_{id}(text)", "read_{id}(text[], boolean)", "page_{id}(text, int)", "place_{id}(bigint[])"
+)  # fmt: skip
 
 TRANSITIONS = {
     "insert": "REFERENCING NEW TABLE AS embedq_new",
@@ -140,11 +41,13 @@ TRANSITIONS = {
 OTHERS = "WHEN (current_setting('embedq.copying', true) IS DISTINCT FROM '{id}' OR pg_trigger_depth() > 0)"
 
 
-def functions(number: int, collection: int, space: int, wanted: Attachment, source: Source) -> list[str]:
-    """Write the functions of an attachment."""
+def functions(
+    number: int, collection: int, space: int, wanted: Attachment, source: Source, *, version: int
+) -> list[str]:
+    """Write the functions of an attachment, for a server of this version."""
     columns = [f"r.{quoted(column.name)}" for column in source.key]
     ordered = [_collated(name, column) for name, column in zip(columns, source.key, strict=True)]
-    text = _text(wanted)
+    text = _text(wanted, source)
     parts = {
         "id": number,
         "ours": f"u.collection IS NOT DISTINCT FROM {collection}",  # which no index is tempted by
@@ -154,13 +57,16 @@ def functions(number: int, collection: int, space: int, wanted: Attachment, sour
         "lookup": LOOKUP,
         "path": path(source),
         "table": source.table,
-        "key": _key(columns),
+        "key": _key(source),
+        "beyond": _operator(">", *source.key),
         "order": ", ".join(ordered),
-        "match": _match(ordered, _key(columns), source),
+        "match": _match(ordered, _key(source), source),
         "after": ", ".join(_values(source, "p_after")),
+        "value": ", ".join(_values(source, "p_id")),
         "text": text,
         "hash": f"pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))",
-        "tenant": f"r.{quoted(wanted.tenant)}::text" if wanted.tenant else "NULL::text",
+        "tenant": _as_text(source.columns[wanted.tenant]) if wanted.tenant else "NULL::text",
+        "moved": _moved(wanted, source),
         "attributes": _attributes(wanted),
         "lane": lane(wanted.priority, source) if wanted.priority else "NULL",
         "copied": f"r.{quoted(wanted.into)} IS NOT NULL" if wanted.into else "NULL::boolean",
@@ -169,10 +75,10 @@ def functions(number: int, collection: int, space: int, wanted: Attachment, sour
     watched = dict.fromkeys([*wanted.text, *wanted.attributes, *([wanted.tenant] if wanted.tenant else [])])
     note = parts | {
         "alike": "" if all(column.base in PLAIN for column in source.key) else ALIKE,
-        "watched": ", ".join(f"r.{quoted(name)}::text" for name in watched),
+        "watched": ", ".join(_watched(source.columns[name], version) for name in watched),
         "numbered": ", ".join(f"c{place}" for place, _ in enumerate(watched)),
     }
-    rest = [READ, PAGE, *([PLACE] if wanted.into else [])]
+    rest = [IS_KEY, READ, PAGE, *([PLACE] if wanted.into else [])]
     return [_function(NOTE, note), *(_function(template, parts) for template in rest)]
 
 
@@ -197,9 +103,29 @@ def trigger(number: int, event: str) -> str:
     return f"embedq_{number}_{event}"
 
 
-def _key(columns: list[str]) -> str:
+def _as_text(column: Column) -> str:
+    """Write a value as a text; where its type is not the system's, by its own output: casts are made by people."""
+    name = f"r.{quoted(column.name)}"
+    if column.type_schema == SYSTEM:
+        return f"{name}::text"
+    return f"CASE WHEN {name} IS NOT NULL THEN pg_catalog.concat({name}) END"
+
+
+def _watched(column: Column, version: int) -> str:
+    """Write what is compared of a value: of a long one, where it is stored, which every change of it changes."""
+    if version < CHUNKS_SINCE:
+        return _as_text(column)
+    return f"coalesce(chr(1) || pg_column_toast_chunk_id(r.{quoted(column.name)})::text, {_as_text(column)})"
+
+
+def _operator(sign: str, *columns: Column) -> str:
+    """Name an operator of the system's, where that is meant: people may have made one that fits better."""
+    return f"OPERATOR(pg_catalog.{sign})" if all(column.type_schema == SYSTEM for column in columns) else sign
+
+
+def _key(source: Source) -> str:
     """Write a row's key as a record's id: the text itself, or a JSON list of texts."""
-    texts = [f"{column}::text" for column in columns]
+    texts = [_as_text(column) for column in source.key]
     return texts[0] if len(texts) == 1 else f"pg_catalog.jsonb_build_array({', '.join(texts)})::text"
 
 
@@ -218,22 +144,35 @@ def _collated(value: str, column: Column) -> str:
 
 def _match(ordered: list[str], key: str, source: Source) -> str:
     """Find the row of the id `u.id`, and only if its key is written like that: 1.0 = 1.00, but they are two ids."""
-    pairs = list(map(" = ".join, zip(ordered, _values(source, "u.id"), strict=True)))
+    values = zip(source.key, ordered, _values(source, "u.id"), strict=True)
+    pairs = [f"{theirs} {_operator('=', column)} {ours}" for column, theirs, ours in values]
     if not all(column.base in STRICT for column in source.key):
-        pairs.append(f'{key} COLLATE pg_catalog."C" = u.id')
+        pairs.append(f'({key}) COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) u.id')
     return " AND ".join(pairs)
 
 
-def _text(wanted: Attachment) -> str:
-    columns = (f"nullif(r.{quoted(name)}::text, '')" for name in wanted.text)
+def _moved(wanted: Attachment, source: Source) -> str:
+    """Write whether a row has other attributes or another tenant than its record."""
+    parts = []
+    if wanted.attributes:
+        parts.append(f"coalesce({_attributes(wanted)}, '{{}}'::jsonb) IS DISTINCT FROM u.attributes")
+    if wanted.tenant:
+        theirs = _as_text(source.columns[wanted.tenant])
+        parts.append(f'({theirs}) COLLATE pg_catalog."C" IS DISTINCT FROM u.tenant')
+    return f"({' OR '.join(parts)})" if parts else "false"
+
+
+def _text(wanted: Attachment, source: Source) -> str:
+    columns = (f"nullif({_as_text(source.columns[name])}, '')" for name in wanted.text)
     return f"pg_catalog.concat_ws(E'\\n', {', '.join(columns)})"
 
 
 def _attributes(wanted: Attachment) -> str:
     if not wanted.attributes:
         return "NULL::jsonb"
-    pairs = (f"{_literal(name)}, r.{quoted(name)}" for name in wanted.attributes)
-    return f"pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object({', '.join(pairs)}))"
+    pairs = ((_literal(name), f"r.{quoted(name)}") for name in wanted.attributes)
+    objects = (f"CASE WHEN {v} IS NULL THEN '{{}}' ELSE pg_catalog.jsonb_build_object({k}, {v}) END" for k, v in pairs)
+    return f"({' || '.join(objects)})"  # columns that are NULL are left out, what is null in their JSON is not
 
 
 def _literal(text: str) -> str:

@@ -185,6 +185,11 @@ CREATE TABLE control (
 );
 INSERT INTO control DEFAULT VALUES;
 
+-- Where all tables of a database are published, rows that nothing identifies could not be deleted.
+ALTER TABLE ready REPLICA IDENTITY USING INDEX ready_line;
+ALTER TABLE tally REPLICA IDENTITY FULL;
+ALTER TABLE request REPLICA IDENTITY FULL;
+
 -- Until somebody analyses a table, the planner takes a collection for a 200th of it, and prefers to walk through all of
 -- one. So it is told of ten collections of the same size; what it learned stays when these rows go.
 INSERT INTO record (rid, collection, id, hash, text, attributes, created_at, updated_at)

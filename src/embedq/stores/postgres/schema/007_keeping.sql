@@ -165,7 +165,7 @@ CREATE FUNCTION known(p_space int, p_hashes bytea[]) RETURNS TABLE (hash bytea, 
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
   IF to_regclass(format('embedq.vector_%s', p_space)) IS NOT NULL THEN
-    RETURN QUERY EXECUTE format('SELECT u.hash, w.embedding::vector FROM unnest($1) u (hash) CROSS JOIN LATERAL (
+    RETURN QUERY EXECUTE format('SELECT u.hash, w.embedding FROM unnest($1) u (hash) CROSS JOIN LATERAL (
       SELECT v.embedding FROM vector_%s v WHERE substr(v.hash, 1, 8) = substr(u.hash, 1, 8) AND v.hash = u.hash
       LIMIT 1) w', p_space) USING p_hashes;
   END IF;

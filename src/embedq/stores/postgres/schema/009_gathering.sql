@@ -1,7 +1,11 @@
 -- Say why a row cannot be a record; NULL: it can.
-CREATE FUNCTION refusal(p_id text, p_text text, p_bytes int) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION refusal(p_id text, p_text text, p_tenant text, p_attributes jsonb, p_bytes int) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN octet_length(p_id) NOT BETWEEN 1 AND 512 THEN 'its key has not 1 to 512 bytes'
-    WHEN p_id ~ '[\u0001-\u001f\u007f-\u009f]' THEN 'its key holds control characters'
+    WHEN p_id ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'its key holds control characters'
+    WHEN octet_length(p_tenant) NOT BETWEEN 1 AND 512 THEN 'its tenant has not 1 to 512 bytes'
+    WHEN p_tenant ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'its tenant holds control characters'
+    WHEN octet_length(p_attributes::text) > 1 << 20 THEN 'its attributes have more than 1 MiB'
     WHEN octet_length(p_text) > p_bytes
     THEN format('its text has %s bytes, the limit is %s: split it, or raise EMBEDQ_MAX_TEXT_BYTES', octet_length(p_text), p_bytes)
   END
@@ -57,8 +61,8 @@ BEGIN
       array_agg(z.reason) FILTER (WHERE z.soon AND z.reason IS NOT NULL) AS reasons,
       array_agg(z.id) FILTER (WHERE NOT z.soon) AS later
     FROM (
-      SELECT y.*, y.soon AND y.reason IS NULL AND y.text ~ ''\S'' AS fit FROM (
-        SELECT w.*, row_number() OVER line AS place, refusal(w.id, w.text, $3) AS reason,
+      SELECT y.*, y.soon AND y.reason IS NULL AND y.text ~ ''[^[:space:]]'' AS fit FROM (
+        SELECT w.*, row_number() OVER line AS place, refusal(w.id, w.text, w.tenant, w.attributes, $3) AS reason,
           sum(octet_length(w.text)) OVER line - octet_length(w.text) < 1 << 25 AS soon
         FROM read_%s($1, $2) w
         WINDOW line AS (ORDER BY w.id COLLATE "C" ROWS UNBOUNDED PRECEDING)) y
@@ -104,11 +108,13 @@ DECLARE
   step int;
   later text[];
   said text;
+  is_key boolean;
+  c collection;
 BEGIN
   BEGIN
     later := take_over(a, p_ids, p_low, p_lanes, p_bytes);
   EXCEPTION WHEN OTHERS THEN
-    IF SQLSTATE !~ '^(21|22|38|39|54|P0)' THEN  -- it is not about what a row holds
+    IF SQLSTATE ~ '^(0A|25|28|40|42|53|55|57|58|EQ|XX)' THEN  -- it is not about what a row holds
       RAISE;
     END IF;
     said := SQLERRM;
@@ -123,8 +129,15 @@ BEGIN
   ELSIF said IS NOT NULL AND p_lanes THEN
     PERFORM absorb(a, p_ids, p_low, false, p_bytes);
   ELSIF said IS NOT NULL THEN
-    INSERT INTO refused SELECT a.id, sha256(convert_to(p_ids[1], 'UTF8')), p_ids[1], said
-    ON CONFLICT (attachment, key) DO UPDATE SET reason = excluded.reason;
+    EXECUTE format('SELECT is_key_%s($1)', a.id) INTO is_key USING p_ids[1];
+    IF NOT is_key AND EXISTS (
+      SELECT FROM record x WHERE x.collection = a.collection AND x.id = p_ids[1] AND x.valid_to IS NULL) THEN
+      SELECT * INTO c FROM collection WHERE id = a.collection;  -- of the time when keys had another type
+      PERFORM let_go(c, p_ids, NULL);
+      said := NULL;
+    END IF;
+    DELETE FROM refused r WHERE r.attachment = a.id AND r.key = sha256(convert_to(p_ids[1], 'UTF8'));
+    INSERT INTO refused SELECT a.id, sha256(convert_to(p_ids[1], 'UTF8')), p_ids[1], said WHERE said IS NOT NULL;
   END IF;
 END
 $$;
@@ -239,4 +252,15 @@ BEGIN
     EXIT WHEN done > 0;
   END LOOP;
 END
+$$;
+
+-- Count what of a collection's table is still to be looked at: changed rows, as far as it is worth counting, and one for
+-- a walk that is under way.
+CREATE FUNCTION unread(p_collection int) RETURNS bigint
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+  SELECT coalesce((
+    SELECT (a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL)::int + (
+      SELECT coalesce(sum(coalesce(cardinality(n.keys), 1)), 0)
+      FROM (SELECT o.keys FROM noted o WHERE o.attachment = a.id LIMIT 10000) n)
+    FROM attachment a WHERE a.collection = p_collection), 0)::bigint
 $$;
