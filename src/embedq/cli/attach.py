@@ -75,12 +75,8 @@ def attach(  # noqa: PLR0913 each is an option that people write
     found, counts = ask(url, work, embedder=embedder, make=True)
     if as_json:
         print_json(shown.attached(found))
-        return
-    seen = f"{counted(found.seen, 'row')} looked at"
-    left = counts.get(found.collection, NOTHING).pending
-    rest = f", {left:,} to embed by workers (`embedq work`)" if left else ""
-    say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}{rest}")
-    _warn_of(found)
+    else:
+        _say_attached(found, counts.get(found.collection, NOTHING).pending)
 
 
 def detach(collection: Collection, *, url: Url = None, as_json: Json = False) -> None:
@@ -139,6 +135,13 @@ async def _walk_to_the_end(app: App, found: Attached) -> Attached:
             found = now[found.collection]
             bar.update(task, completed=found.seen, total=max(found.rows, found.seen))
     return found
+
+
+def _say_attached(found: Attached, left: int) -> None:
+    seen = f"{counted(found.seen, 'row')} looked at"
+    rest = f", {left:,} to embed by workers (`embedq work`)" if left else ""
+    say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}{rest}")
+    _warn_of(found)
 
 
 def _row(one: Attached, count: Counts) -> tuple[Cell, ...]:
