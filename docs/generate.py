@@ -131,8 +131,14 @@ def _bare(kind: Any) -> type:  # noqa: ANN401 whatever an annotation is
 def _option(key: str, info: OptionInfo, kind: type, default: object) -> tuple[str, str, str]:
     first = [info.default] if isinstance(info.default, str) else []  # within Annotated, a name stands in its place
     names = [*first, *(info.param_decls or ())] or [f"--{key.replace('_', '-')}"]
-    shown = f" Default: {default.value if isinstance(default, Enum) else default}." if default else ""
-    return ", ".join(f"`{name}`" for name in names), _takes(info, kind), f"{info.help or ''}{shown}"
+    return ", ".join(f"`{name}`" for name in names), _takes(info, kind), f"{info.help or ''}{_unsaid(default)}"
+
+
+def _unsaid(default: object) -> str:
+    """Say what an option means that is left out."""
+    if default is inspect.Parameter.empty:
+        return " Required."
+    return f" Default: {default.value if isinstance(default, Enum) else default}." if default else ""
 
 
 def _takes(info: OptionInfo, kind: type) -> str:

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 import asyncpg
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
 
 import embedq
+from embedq.api.routes import docs
 from embedq.errors import Conflict, EmbedqError, Invalid, NotFound, TooLarge
 
 from . import admin, routes
 from .directory import RETRY, Directory
 
 STATUSES: dict[type[EmbedqError], int] = {NotFound: 404, Conflict: 409, TooLarge: 413, Invalid: 422}
+TROUBLE = (EmbedqError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)  # the last: nobody answers
 LATER = 503  # whatever else goes wrong is ours, and may go better later
 
 
@@ -41,8 +44,10 @@ def create(options: Options) -> FastAPI:
             app.state.eq, app.state.directory = eq, directory
             yield
 
-    app = FastAPI(title="A business directory", lifespan=opened)
-    for kind in (EmbedqError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # the last: nobody answers
+    app = FastAPI(title="A business directory", lifespan=opened, docs_url=None, redoc_url=None)
+    app.add_api_route("/docs", docs.page, include_in_schema=False)  # embedq's page: nothing in it is from the internet
+    app.mount("/docs", StaticFiles(directory=docs.STATIC))
+    for kind in TROUBLE:
         app.add_exception_handler(kind, _refuse)
     app.include_router(routes.router)
     app.include_router(admin.router)

@@ -7,10 +7,13 @@ from typing import Any
 
 import asyncpg
 
+from embedq.errors import Invalid, NotFound
+
 HERE = Path(__file__).parent
 RULES = HERE / "rules.jsonl"
 SCHEMA_LOCK = 4_002_001  # any number: two that prepare at once do so one after the other
 DASHBOARDS = ("embedding_job_health", "embedding_worker_performance", "embedding_job_failures")
+TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError)
 
 # A trigger sees one statement for the whole file. Loaded again, only what differs is written.
 LOAD = """
@@ -47,11 +50,33 @@ async def load(url: str, rules: Iterable[Mapping[str, Any]]) -> int:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Read rules from a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    """Read rules from a file of JSON lines; name the first line that is none."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}") from error
+    rules = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            rules.append(_rule(line, f"{path}, line {number}"))
+    return rules
+
+
+def _rule(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        rule = json.loads(line)
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise Invalid(f"{where}: no valid JSON ({error})") from error
+    if not isinstance(rule, dict):
+        raise Invalid(f"{where}: an object is needed, not {type(rule).__name__}")
+    return rule
 
 
 async def look(url: str) -> dict[str, Sequence[Mapping[str, Any]]]:
     """Read the dashboards."""
     async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool:
-        return {name: await pool.fetch(f"SELECT * FROM {name}") for name in DASHBOARDS}  # noqa: S608 names of ours
+        try:
+            found = {name: await pool.fetch(f"SELECT * FROM {name}") for name in DASHBOARDS}  # noqa: S608 names of ours
+        except asyncpg.UndefinedTableError as error:
+            raise NotFound(f"{error}: run `.venv/bin/python -m examples.rules` first, which makes it") from error
+    return {name: [dict(row) for row in rows] for name, rows in found.items()}

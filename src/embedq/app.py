@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -222,10 +223,15 @@ async def _open_postgres(settings: Settings, telemetry: Telemetry, *, make: bool
     try:
         from embedq.stores.postgres import PostgresStore  # noqa: PLC0415 its driver is an extra
     except ModuleNotFoundError as error:
-        raise SettingsError(f"{error.name} is missing: run pip install 'embedq[postgres]'") from error
+        raise SettingsError(missing(error.name, "postgres")) from error
     return await PostgresStore.open(
         settings.url, telemetry=telemetry, limits=_limits(settings), pooler=settings.pg_pooler, make=make
     )
+
+
+def missing(library: str | None, extra: str) -> str:
+    """Say how to install an extra: with this very Python, since another would not help."""
+    return f"{library} is missing: run {sys.executable} -m pip install 'embedq[{extra}]'"
 
 
 def _scheme(settings: Settings) -> str:

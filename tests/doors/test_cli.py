@@ -71,6 +71,23 @@ def test_put_says_what_it_wrote(shell: Shell) -> None:
     assert [one["name"] for one in shell.facts("collections")["collections"]] == ["notes"]
 
 
+def test_put_claims_nothing_that_it_did_not_do(shell: Shell) -> None:
+    """It says nothing of deleting and draining; a text that waits already is to be embedded, whoever queued it."""
+    file = shell.write("notes.jsonl", *notes(3))
+
+    assert shell.facts("put", "notes", file) == {"records": 3, "queued": 3, "unchanged": 0}
+    assert "3 to embed, 0 with nothing to do" in shell.run("put", "notes", file).stdout
+
+
+def test_a_word_for_looking_starts_nothing(shell: Shell) -> None:
+    """Who asks for `workers` wants to see them: `status` is named first, not only `work`, which starts some."""
+    said = " ".join(shell.run("workers", code=2).stderr.split())
+
+    assert "`embedq status` shows the workers" in said
+    assert "Did you mean" not in said
+    assert "Did you mean 'work'" in shell.run("wrok", code=2).stderr
+
+
 def test_put_reads_csv_from_stdin(shell: Shell) -> None:
     """Columns are named, and the rest are attributes."""
     shell.run(

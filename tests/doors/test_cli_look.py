@@ -136,6 +136,66 @@ def test_a_narrow_table_keeps_what_matters() -> None:
     assert " ".join(line[15:].strip() for line in narrow[3:-1]).endswith("as it was told to.")
 
 
+UUID = "8ca7989b-536b-4335-8c4a-5e013d31f001"
+
+
+def test_an_id_is_never_cut(shell: Shell) -> None:
+    """People copy it: at 80 columns it stands whole in one line, wherever it is listed; the text beside it is cut."""
+    shell.run("put", "notes", shell.write("n.jsonl", {"id": UUID, "text": "loom " * 40}))
+
+    for words in (("search", "notes", "loom", "-m", "keyword"), ("jobs",)):
+        lines = shell.run(*words, COLUMNS="80").stdout.splitlines()
+        assert [line for line in lines if f" {UUID} " in line]
+        assert max(map(len, lines)) <= 80
+
+
+def test_an_id_wider_than_the_screen_goes_on_in_the_next_line() -> None:
+    """Not one letter of it is lost."""
+    lines = drawn(
+        table([Column(name="id", key=True), Column(name="text", least=8)], [[UUID * 3, "x" * 90]], width=60), 60
+    )
+
+    assert "".join(line[1:49].strip() for line in lines[3:-1]) == UUID * 3
+    assert "…" in lines[3]
+
+
+def test_names_are_whole_before_a_sentence_gets_more_room() -> None:
+    """A sentence loses nothing by going on in the next line; a name that is cut is lost, and a heading looks broken."""
+    columns = [Column(name=name, least=8) for name in ("collection", "table", "text")]
+    rows = [["knowledge-base", "public.bookings", "title, body", "41,000 of about 300,000 rows looked at"]]
+
+    lines = drawn(table([*columns, Column(name="state", least=12, wraps=True)], rows, width=80), 80)
+
+    assert lines[1].split() == ["collection", "table", "text", "state"]
+    assert lines[3].startswith(" knowledge-base  public.bookings  title, body  41,000 of about")
+
+
+def test_a_pipe_has_no_width(shell: Shell) -> None:
+    """What reads it gets whole lines: nothing is cut or broken, however long."""
+    name, text = "n" * 100, "loom " * 39
+    shell.run("put", name, shell.write("n.jsonl", {"id": UUID, "text": text}))
+    del shell.environment["COLUMNS"]
+    far = f"sqlite:///{'.' + '/.' * 60}/embedq.db"
+
+    assert text.strip() in shell.run("search", name, "loom", "-m", "keyword").stdout
+    head, *rest = shell.run("status", "--url", far).stdout.splitlines()
+    assert head.startswith(f"embedq  {far}   running   ")
+    assert head.endswith("   no worker")
+    assert any(line.startswith(f" {name} ") for line in rest)
+
+
+def test_a_long_address_breaks_no_line() -> None:
+    """The headline is one line, or two where the screen is narrow; an address that has no room is cut at its end."""
+    hosts = "postgresql://ada@db1.example.com:5432,db2.example.com:5432/shop?target_session_attrs=read-write"
+    counts = {"notes": Counts(records=1)}
+
+    near, far = (drawn(page(status(counts, workers=2), url, width=80), 80) for url in ("sqlite:///x.db", hosts))
+
+    assert near[0] == "embedq  sqlite:///x.db   running   HEALTHY   2 workers"
+    assert far[0] == f"embedq  {hosts}"[:79] + "…"
+    assert far[1] == "running   HEALTHY   2 workers"
+
+
 def test_the_help_breaks_no_sentence(shell: Shell) -> None:
     """A paragraph of a docstring is set anew for the screen, whatever its lines in the source."""
     page = shell.run("import", "--help", COLUMNS="200").stdout

@@ -27,6 +27,7 @@ from embedq.embedders.faults import VARIABLE, Kind
 from embedq.operator import Operator
 from embedq.settings import table
 from embedq.settings.sources import CONFIG_VARIABLE
+from embedq.stores.postgres.pool import MOST
 from embedq.telemetry import Event
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,45 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_tables_are_the_codes(generate: ModuleType, page: str) -> None:
     """Making the reference anew from settings, metrics, commands and routes changes nothing."""
     assert read("reference", page) == generate.renewed(page), "run .venv/bin/python docs/generate.py"
+
+
+def test_an_option_that_must_be_given_is_said_to_be_required(generate: ModuleType) -> None:
+    """The reference shows no insides of Python where there is no default."""
+    made = generate.command_pages()
+
+    assert "| `--key` | text | The key: COLUMN[,COLUMN] of a unique index. Required. |" in made
+    assert "inspect" not in made
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_can_be_typed_as_they_are_printed(page: Path) -> None:
+    """In a checkout nothing is on the path: programs of ours are named where they are."""
+    shown = [line for kind, code in blocks(page) if kind in {"console", "sh"} for line in code.splitlines()]
+
+    assert [line for line in shown if re.search(r"(^|[|;&] *|\w=\S* )(embedq|python3?|pip) ", line)] == []
+
+
+def test_what_the_front_page_needs_is_installed_by_make_run() -> None:
+    """PostgreSQL's driver, too: the page attaches a table."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not here")
+    made = subprocess.run(["make", "-nB", ".venv/.run"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    [extras] = re.findall(r"-e '\.\[(.+)\]'", made)
+
+    assert {"local", "faiss", "server", "postgres"} <= set(extras.split(","))
+
+
+def test_no_page_stores_made_up_vectors() -> None:
+    """A program that people paste uses their embedder, not the fake; rehearsing is another thing."""
+    pages = [page for page in RUN if page.name != "rehearse-bad-days.md"]
+    programs = [(page, code) for page in pages for kind, code in blocks(page) if kind == "python"]
+
+    assert [name_of(page) for page, code in programs if "fake" in code] == []
+
+
+def test_the_most_connections_are_the_codes() -> None:
+    """The page that helps to reckon with them names the figure of the pool."""
+    assert f"at most {MOST} by a process" in read("howto", "size-it.md")
 
 
 def test_no_variable_is_invented() -> None:
@@ -202,6 +242,8 @@ def test_what_a_page_shows_runs(desk: Place, page: Path, request: pytest.Fixture
         if kind not in {"sh", "python"}:
             continue
         said = _typed(kind, code, desk.folder, environment, server)
+        if kind == "python":  # people run a program more than once
+            _typed(kind, code, desk.folder, environment, server)
         if (kind, next_kind) == ("sh", "json"):
             assert _shape(json.loads(said)) == _shape(json.loads(answer)), f"{code}\n{said}"
 

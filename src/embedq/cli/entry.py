@@ -3,9 +3,10 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from embedq import __version__
 from embedq.cli import attach, bench, data, dead, doctor, queue, running
@@ -30,6 +31,8 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "bench": bench.bench,
     },
 }
+# Typer would advise `work`, which starts some.
+ELSEWHERE = {"workers": "`embedq status` shows the workers, `embedq work` runs some."}
 
 
 def _told(command: Callable[..., None]) -> str:
@@ -38,8 +41,19 @@ def _told(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
+class Commands(TyperGroup):
+    """The commands. A word that is none of them may be answered by one that is not the nearest in letters."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:  # noqa: ANN401 typer's own kinds
+        """Find the command that is meant, or say which one would do."""
+        if args and args[0] in ELSEWHERE:
+            ctx.fail(f"No such command {args[0]!r}: {ELSEWHERE[args[0]]}")
+        return super().resolve_command(ctx, args)
+
+
 commands = typer.Typer(
     name="embedq",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

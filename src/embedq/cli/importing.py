@@ -22,6 +22,7 @@ from embedq.errors import Invalid, NotFound
 from embedq.model import EmbeddingStatus, Receipt
 from embedq.operator.report import counted
 from embedq.policy.texts import MAX_BATCH
+from embedq.settings import without_passwords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Tally:
     """What became of a file."""
 
     records: int = 0
-    queued: int = 0
+    queued: int = 0  # those that wait for a vector now, whether this put queued them or an earlier one
     unchanged: int = 0
     deleted: int = 0
     drained: bool = True
@@ -50,9 +51,18 @@ class Tally:
         self.unchanged += unchanged
         self.queued += len(receipts) - unchanged
 
+    @property
+    def words(self) -> str:
+        """Say it: a text that waits already is to be embedded, but was not changed by this put."""
+        return f"{self.queued:,} to embed, {self.unchanged:,} with nothing to do"
+
     def facts(self) -> dict[str, Any]:
-        """Write it as plain facts."""
-        return {name: getattr(self, name) for name in ("records", "queued", "unchanged", "deleted", "drained")}
+        """Write what was written as plain facts."""
+        return {"records": self.records, "queued": self.queued, "unchanged": self.unchanged}
+
+    def facts_of_replacing(self) -> dict[str, Any]:
+        """Write what a replacement did as plain facts."""
+        return {**self.facts(), "deleted": self.deleted, "drained": self.drained}
 
 
 async def put_all(app: App, source: Source) -> Tally:
@@ -177,7 +187,8 @@ async def _queue(app: App) -> "_OwnQueue | RemoteQueue":
     remote = RemoteQueue(app.settings)
     if await remote.answers():
         return remote
-    say(f"no API answers at {app.settings.api_base_url}: the database is paused directly", shade="yellow", errors=True)
+    address = without_passwords(app.settings.api_base_url)
+    say(f"no API answers at {address}: the database is paused directly", shade="yellow", errors=True)
     return _OwnQueue(app)
 
 

@@ -4,6 +4,7 @@ Consoles here read no markup and no emoji names, so a plain string is printed as
 """
 
 import json
+import os
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -29,6 +30,7 @@ SHADES = {
 }
 DASH = "-"
 SHOWN_MESSAGE = 120
+ENDLESS = 100_000  # cells: wider than any line of ours
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 # What steers a terminal is shown as a sign instead: a stored text must not be able to.
 SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
@@ -36,8 +38,13 @@ SIGNS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
 
 def console(*, errors: bool = False) -> Console:
-    """Make a console on stdout or stderr as they are now; tables are as wide as the terminal."""
-    return Console(stderr=errors, highlight=False, soft_wrap=False, markup=False, emoji=False)
+    """Make a console on stdout or stderr as they are now: as wide as the terminal, or as COLUMNS says.
+
+    A pipe has no width: what reads it gets whole lines.
+    """
+    piped = not (sys.stderr if errors else sys.stdout).isatty() and not os.environ.get("COLUMNS")
+    width = ENDLESS if piped else None
+    return Console(stderr=errors, width=width, highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 
 def complain(message: str) -> None:

@@ -22,18 +22,18 @@ REFRESH_SECONDS = 1.0
 JOBS = (
     Column(name="job"),
     Column(name="collection", least=10, worth=5),
-    Column(name="record", least=10),
+    Column(name="record", key=True),
     Column(name="status"),
     Column(name="attempts", right=True, worth=2),
     Column(name="created", worth=3),
     Column(name="took", right=True, worth=1, if_any=True),
-    Column(name="error", least=32, wraps=True, worth=6, if_any=True),
+    Column(name="error", least=20, wraps=True, worth=6, if_any=True),
 )
 RESCUED = (
     Column(name="job"),
     Column(name="collection", least=10, worth=2),
-    Column(name="record", least=10),
-    Column(name="worker", least=10, worth=1),
+    Column(name="record", key=True),
+    Column(name="worker", key=True, worth=1),
     Column(name="now"),
 )
 REPAIRED = (
@@ -60,7 +60,7 @@ def status(
         print_json(found.facts())
     else:
         screen = console()
-        screen.print(page(found, load(url=url).url, width=screen.width))
+        screen.print(page(found, load(url=url).shown_url, width=screen.width))
 
 
 def jobs(

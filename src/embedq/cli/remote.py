@@ -7,7 +7,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from embedq.errors import StoreError
-from embedq.settings import Settings
+from embedq.settings import Settings, without_passwords
 
 HEALTH_SECONDS = 5
 EXTRA_SECONDS = 30  # an answer may come this much after the wait it was asked for
@@ -57,4 +57,5 @@ class RemoteQueue:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except (URLError, TimeoutError, ValueError) as error:
-            raise StoreError(f"the API at {self._address} did not take {method} {path}: {error}") from error
+            address = without_passwords(self._address)
+            raise StoreError(f"the API at {address} did not take {method} {path}: {error}") from error

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from embedq import __version__
-from embedq.app import App, start
+from embedq.app import App, missing, start
 from embedq.cli.options import Embedder, Json, Url, ask
 from embedq.cli.output import console, literal, print_json, say
 from embedq.errors import SettingsError
@@ -80,7 +80,7 @@ def _server(app: App) -> "Server":
     try:
         from embedq.api import Server, create_app  # noqa: PLC0415 its libraries are an extra
     except ModuleNotFoundError as error:
-        raise SettingsError(f"{error.name} is missing: install embedq[server]") from error
+        raise SettingsError(missing(error.name, "server")) from error
     if app.metrics is None:
         raise SettingsError("the API is served only by an application that was started for it")
     settings = app.settings

@@ -14,7 +14,7 @@ from embedq.operator.report import counted, coverage
 
 STATES = {"pending": "cyan", "processing": "blue", "completed": "", "failed": "red", "cancelled": ""}
 COLLECTIONS = (
-    Column(name="collection", least=10),
+    Column(name="collection", least=24),
     Column(name="records", right=True, worth=6),
     Column(name="embedded", right=True),
     Column(name="pending", right=True),
@@ -25,7 +25,7 @@ COLLECTIONS = (
     Column(name="oldest", right=True, worth=3, if_any=True),
 )
 WORKERS = (
-    Column(name="worker", least=12),
+    Column(name="worker", key=True),
     Column(name="embedder", least=8, worth=1),
     Column(name="health"),
     Column(name="seen", worth=2),
@@ -38,23 +38,26 @@ FRAME = 5  # lines of a table that are no rows
 
 def page(status: QueueStatus, url: str, *, width: int, height: int | None = None) -> RenderableType:
     """Lay out the whole status on a screen of this width, and of this height if it cannot scroll."""
+    head = _headline(status, url, width)
     notes = [Text.assemble(("! ", "yellow"), literal(note)) for note in status.notes]
     rest: list[RenderableType] = [_workers(status.workers, width), *notes] if status.workers else [*notes]
     most = None
     if height is not None:
         workers = len(status.workers) + FRAME if status.workers else 0
         lines = sum(-(-note.cell_len // width) for note in notes)
-        most = max(FEWEST, height - FRAME - 3 - workers - lines)  # the headline, the sum and its rule
-    return Group(_headline(status, url), *_collections(status, width, most), *rest)
+        most = max(FEWEST, height - FRAME - 2 - len(head) - workers - lines)  # two: the sum and its rule
+    return Group(*head, *_collections(status, width, most), *rest)
 
 
-def _headline(status: QueueStatus, url: str) -> Text:
+def _headline(status: QueueStatus, url: str, width: int) -> list[Text]:
+    """Say where and how it is: in one line, or in two where the screen is narrow."""
     alive = sum(worker.alive for worker in status.workers)
     state = ("paused", "yellow") if status.paused else ("running", "green")
     crew = counted(alive, "worker") if alive else "no worker"
-    return Text.assemble(
-        ("embedq", "bold"), "  ", literal(url), "   ", state, "   ", shaded(status.health.value), "   ", crew
-    )
+    where = Text.assemble(("embedq", "bold"), "  ", literal(url), no_wrap=True, overflow="ellipsis")
+    how = Text.assemble(state, "   ", shaded(status.health.value), "   ", crew)
+    fits = where.cell_len + 3 + how.cell_len <= width
+    return [Text.assemble(where, "   ", how)] if fits else [where, how]
 
 
 def _collections(status: QueueStatus, width: int, most: int | None) -> list[RenderableType]:

@@ -13,7 +13,7 @@ from embedq.cli.output import DASH, literal
 Cell = str | Text
 BETWEEN = 2  # what a column costs beside its own width
 ALWAYS = 100
-WRAPPED = 3  # a sentence gets so many times the room of a name
+KEY_LEAST = 12  # narrower than this an id would be a column of letters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class Column:
 
     name: str
     right: bool = False
+    key: bool = False  # an id, which people copy: never cut; a too long one goes on in the next line
     least: int | None = None  # it may be cut down to so many cells; None: it is shown whole
     wraps: bool = False  # cut down, it goes on in the next line
     worth: int = ALWAYS  # those that are worth least are left out first
@@ -40,8 +41,8 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, width: i
         made.add_column(
             Text(column.name),
             justify="right" if column.right else "left",
-            overflow="fold" if column.wraps else "ellipsis",
-            no_wrap=not column.wraps,
+            overflow="fold" if column.wraps or column.key else "ellipsis",
+            no_wrap=not (column.wraps or column.key),
             width=size,
         )
     for position, row in enumerate(cells):
@@ -75,12 +76,26 @@ def _least(column: Column, natural: int) -> int:
 
 
 def _widths(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
-    """Share what is left among the columns that may be cut; those that need less leave it to the others."""
-    widths, weights = list(natural), [WRAPPED if column.wraps else 1 for column in columns]
-    left = width - sum(size + BETWEEN for column, size in zip(columns, natural, strict=True) if column.least is None)
-    cut = [n for n, column in enumerate(columns) if column.least is not None]
-    waiting = sum(weights[n] for n in cut)
-    for n in sorted(cut, key=lambda n: natural[n] / weights[n]):
-        widths[n] = max(1, min(natural[n], left * weights[n] // waiting - BETWEEN))
-        left, waiting = left - widths[n] - BETWEEN, waiting - weights[n]
+    """Share the screen: ids come first, then names, then sentences, which lose nothing by going on in the next line."""
+    least = [_least(column, size) for column, size in zip(columns, natural, strict=True)]
+    widths, room = list(least), width - BETWEEN * len(columns)
+    keys = [n for n, column in enumerate(columns) if column.key]
+    names = [n for n, column in enumerate(columns) if column.least is not None and not column.wraps]
+    sentences = [n for n, column in enumerate(columns) if column.least is not None and column.wraps]
+    for group in (keys, names, sentences):
+        others = sum(widths) - sum(widths[n] for n in group)
+        floor = [min(natural[n], KEY_LEAST) if columns[n].key else least[n] for n in group]
+        shared = _shared([natural[n] for n in group], floor, room - others)
+        for n, size in zip(group, shared, strict=True):
+            widths[n] = size
+    return widths
+
+
+def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Give each its least if there is room for that, and share the rest evenly among those that want more."""
+    widths = list(least) if sum(least) <= room else [1] * len(least)
+    left, waiting = room - sum(widths), len(widths)
+    for n in sorted(range(len(widths)), key=lambda n: natural[n] - widths[n]):
+        more = max(0, min(natural[n] - widths[n], left // waiting))
+        widths[n], left, waiting = widths[n] + more, left - more, waiting - 1
     return widths

@@ -14,6 +14,7 @@ from embedq.telemetry import Event, Telemetry
 
 SAMPLE = "How many numbers?"  # embedded once, where nobody knows how long an embedder's vectors are
 MAX_COLUMNS = 32
+ELSEWHERE = "tables can be attached in PostgreSQL: EMBEDQ_URL=postgresql://user@host/database"
 
 
 class Tables:
@@ -77,7 +78,7 @@ class Tables:
 
     def _attaching(self) -> Attaching:
         if not isinstance(self._store, Attaching):
-            raise Invalid("tables can be attached in PostgreSQL: EMBEDQ_URL=postgresql://user@host/database")
+            raise Invalid(ELSEWHERE)
         return self._store
 
 

@@ -1,10 +1,13 @@
-"""Behind PgBouncer, which hands out sessions for one transaction at a time."""
+"""Behind PgBouncer, which hands out sessions for one transaction at a time, or for as long as a client stays."""
 
 import asyncio
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -18,7 +21,10 @@ import embedq
 from embedq.testing.postgres import Pgbouncer, PostgresAddress, PostgresUnavailable
 from embedq.testing.postgres.fixtures import unavailable
 
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "behind-pgbouncer.md"
 SESSIONS = 3
+MANY = 60  # in session mode each connection keeps one
+Behind = Callable[..., str]
 TROUBLE = {"store_trouble", "heartbeat_failed", "rescue_failed", "upkeep_failed", "runner_restarted", "request_failed"}
 # What a session must not keep for whoever comes next; the pooler itself carries two settings over.
 STATE = """
@@ -32,14 +38,24 @@ SELECT pg_backend_pid() AS pid, (SELECT count(*) FROM pg_listening_channels()) A
 
 
 @pytest.fixture
-def pooled_url(postgres18: PostgresAddress, postgres_url: str) -> Iterator[str]:
-    """The test's database by way of a pooler."""
-    try:
-        pooler = Pgbouncer(postgres18, sessions=SESSIONS)
-    except PostgresUnavailable as error:
-        unavailable(str(error))
-    with pooler:
-        yield pooler.url(urlsplit(postgres_url).path[1:])
+def behind(postgres18: PostgresAddress, postgres_url: str) -> Iterator[Behind]:
+    """Start a pooler like this; answer with the test's database by way of it."""
+    with ExitStack() as stack:
+
+        def start(**options: Any) -> str:  # noqa: ANN401 the pooler's own options
+            try:
+                pooler = Pgbouncer(postgres18, **options)
+            except PostgresUnavailable as error:
+                unavailable(str(error))
+            return stack.enter_context(pooler).url(urlsplit(postgres_url).path[1:])
+
+        yield start
+
+
+@pytest.fixture
+def pooled_url(behind: Behind) -> str:
+    """The test's database by way of a transaction pooler."""
+    return behind(sessions=SESSIONS)
 
 
 @pytest.fixture(params=["by its setting", "by its URL"])
@@ -141,15 +157,34 @@ async def test_a_put_in_the_callers_transaction_goes_with_it(pooled: Place, pool
     assert {record["id"] for record in listed} == {"seed", "own", "other"}
 
 
-def test_a_pooler_that_nobody_told_of_is_recognised(tmp_path: Path, pooled_url: str) -> None:
-    """Without the setting the start is refused, and the setting is named."""
-    place = Place(tmp_path, pooled_url)
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_a_pooler_that_nobody_told_of_is_recognised(tmp_path: Path, behind: Behind, mode: str) -> None:
+    """Without the setting the start is refused in either mode, and the setting is named."""
+    place = Place(tmp_path, behind(mode=mode))
 
     refused = place.run("work")
 
     assert refused.returncode == 1
     assert "EMBEDQ_PG_POOLER=1" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["embedq was told", "it ignores our settings"])
+def test_a_session_pooler_does_either_way(tmp_path: Path, behind: Behind, *, told: bool) -> None:
+    """In session mode embedq is told of the pooler, or the pooler to ignore what the how-to lists: then all works."""
+    [listed] = re.findall(r"^ignore_startup_parameters = (.+)$", PAGE.read_text(), re.MULTILINE)
+    ignored = [] if told else listed.split(", ")
+    place = Place(tmp_path, behind(mode="session", sessions=MANY, ignored=ignored))
+    place.environment |= {"EMBEDQ_PG_POOLER": "1"} if told else {}
+    try:
+        api = place.up()
+        api.put(*({"id": f"n{number}", "text": f"text {number}"} for number in range(300)))
+        api.embedded(300)
+
+        assert search(api, "text 77") == ["n77"]
+        assert trouble_of(place.processes) == []
+    finally:
+        place.close()
 
 
 async def test_a_table_is_attached_behind_a_pooler(pooled_url: str, postgres_url: str) -> None:

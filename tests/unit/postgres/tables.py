@@ -66,7 +66,7 @@ async def found_again(store: PostgresStore) -> int:
 
 async def mend(store: PostgresStore) -> None:
     """Have tables looked at that have changed their shape, as happens by itself every half minute."""
-    store._mended_at = -1e9
+    store._mend_at = 0.0
     await gather(store)
 
 

@@ -6,14 +6,20 @@ import sys
 import threading
 from pathlib import Path
 
-from embedq.testing.postgres import PostgresServer
+from embedq.testing.postgres import PostgresFailed, PostgresServer, PostgresUnavailable
 
 _LOOK_SECONDS = 0.5
 
 
 def main() -> None:
-    """Run a server until it is interrupted."""
-    arguments = _parse()
+    """Run a server until it is interrupted; what keeps it from running is said in one line."""
+    try:
+        _run(_parse())
+    except (PostgresUnavailable, PostgresFailed, OSError) as error:
+        sys.exit(str(error))
+
+
+def _run(arguments: argparse.Namespace) -> None:
     over = threading.Event()
     for way in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(way, lambda *_: over.set())

