@@ -17,7 +17,7 @@ async def look(store: Store, *, heartbeat: timedelta, recovery: bool) -> QueueSt
     counts, paused = await store.counts(), await store.paused()
     workers = await store.workers(heartbeat=heartbeat)
     tables = await store.attached() if isinstance(store, Attaching) else []
-    troubles = [f"table {one.attachment.table}: {one.problem}" for one in tables if one.problem]
+    troubles = [f"{one.collection}: {one.problem}" for one in tables if one.problem]
     return QueueStatus(
         counts=counts,
         paused=paused,
