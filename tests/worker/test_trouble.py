@@ -35,7 +35,8 @@ async def test_a_full_disk_costs_no_paid_vector(house: House) -> None:
 
     await house.settled(completed=2)
     assert len(house.provider.calls) == 1
-    assert [facts["tries"] for facts in house.ear.of(Event.STORE_TROUBLE)] == [1, 2, 3, 4, 5]
+    assert [facts["tries"] for facts in house.ear.of(Event.STORE_TROUBLE)] == [1]
+    assert [(facts["act"], facts["times"]) for facts in house.ear.of(Event.RECOVERED)] == [("settle", 5)]
     assert house.slept[:3] == [0.2, 0.4, 0.8]
 
 
@@ -49,6 +50,19 @@ async def test_a_lease_that_fails_is_asked_for_again(house: House) -> None:
     await house.settled(completed=1)
     assert house.slept[:3] == [1.0, 2.0, 4.0]
     assert house.ear.of(Event.RUNNER_RESTARTED) == []
+
+
+async def test_a_database_that_was_away_for_long_is_soon_asked_again(house: House) -> None:
+    """The pauses stay short, the trouble is told once and not at each try, and so is its end."""
+    fail_first(house, "lease", [StoreError("away")] * 20)
+    await house.declare()
+    await house.put(["a"])
+    await house.pool().start()
+
+    await house.settled(completed=1)
+    assert max(house.slept) == 5.0
+    assert [facts["error"] for facts in house.ear.of(Event.STORE_TROUBLE)] == ["away"]
+    assert [facts["times"] for facts in house.ear.of(Event.RECOVERED)] == [20]
 
 
 async def test_a_look_up_that_fails_hands_the_batch_back(house: House) -> None:

@@ -190,7 +190,7 @@ async def test_retry_failed_revives_once(house: House) -> None:
 
 
 async def test_a_duty_that_fails_is_told_and_done_again(house: House) -> None:
-    """An error of a duty ends neither its loop nor anything else."""
+    """An error ends neither its loop nor anything else; it is told when it begins, and when it is over."""
     rounds = asyncio.Queue[int]()
     count = 0
 
@@ -209,7 +209,9 @@ async def test_a_duty_that_fails_is_told_and_done_again(house: House) -> None:
     await periodic.stop()
 
     told = house.ear.of(Event.RESCUE_FAILED)
-    assert [(facts["duty"], facts["error"]) for facts in told] == [("rescue", "RuntimeError: the disk is on fire")] * 2
+    assert [(facts["duty"], facts["error"]) for facts in told] == [("rescue", "RuntimeError: the disk is on fire")]
+    [over] = house.ear.of(Event.RECOVERED)
+    assert (over["after"], over["duty"], over["times"]) == ("rescue_failed", "rescue", 2)
 
 
 @pytest.mark.parametrize("interval", [NEVER, MINUTE])

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from embedq.telemetry import Event, Telemetry
+from embedq.telemetry import Event, Telemetry, Trouble
 
 Duty = Callable[[], Awaitable[None]]
 
 
 class Periodic:
-    """A duty done at boot and then after every interval. Its errors are told and hurt nobody."""
+    """A duty done at boot and then after every interval. Its errors hurt nobody; they are told, but not each time."""
 
     def __init__(
         self,
@@ -25,8 +25,7 @@ class Periodic:
         self.name = name
         self._interval = interval
         self._duty = duty
-        self._telemetry = telemetry
-        self._failed = failed
+        self._trouble = Trouble(telemetry, failed, duty=name)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -55,4 +54,6 @@ class Periodic:
         try:
             await self._duty()
         except Exception as error:  # noqa: BLE001 a service loop: the next round may go better
-            self._telemetry.emit(self._failed, level="error", duty=self.name, error=f"{type(error).__name__}: {error}")
+            self._trouble.met(f"{type(error).__name__}: {error}")
+        else:
+            self._trouble.over()

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from embedq.model import HealthReport, Lease, WorkerId, WorkerInfo
 from embedq.ports import Store
-from embedq.telemetry import Event, Telemetry
+from embedq.telemetry import Event, Telemetry, Trouble
 from embedq.worker.held import Held
 
 LOOK_EVERY = timedelta(seconds=5)  # how soon a resume is noticed, and news of a worker are told
@@ -53,6 +53,7 @@ class Heartbeat:
         self._on_resume = on_resume
         self._resumes = 0
         self._told: dict[WorkerId, HealthReport] = {}
+        self._troubles: dict[str, Trouble] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
@@ -135,12 +136,13 @@ class Heartbeat:
             self._on_resume()
 
     async def _try(self, act: str, do: Callable[[], Awaitable[None]]) -> None:
+        trouble = self._troubles.setdefault(act, Trouble(self._telemetry, Event.HEARTBEAT_FAILED, act=act))
         try:
             await do()
         except Exception as error:  # noqa: BLE001 a service loop: the next beat may go better
-            self._telemetry.emit(
-                Event.HEARTBEAT_FAILED, level="error", act=act, error=f"{type(error).__name__}: {error}"
-            )
+            trouble.met(f"{type(error).__name__}: {error}")
+        else:
+            trouble.over()
 
     def _tell_lost(self, member: Member, lost: Sequence[Lease]) -> None:
         self._telemetry.emit(

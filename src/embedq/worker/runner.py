@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from datetime import timedelta
 
 from embedq.errors import StoreError, StoreUnusable
 from embedq.model import Ask, HealthReport, Lease, Leased, Outcome, Released, RetryPolicy, SpaceId, WorkerInfo
 from embedq.policy.attempts import delay
-from embedq.telemetry import Event
+from embedq.telemetry import Event, Trouble
 from embedq.worker.batch import Batch
 from embedq.worker.bench import Bench
 from embedq.worker.held import Held
@@ -18,7 +19,7 @@ BREATH_EVERY = (
     16  # batches: then one is leased with nothing else in hand, so that a job that crashed workers gets its turn
 )
 SLOW_SECONDS = 0.1  # after a batch that took longer, a look whether the queue was paused costs nothing
-TROUBLE = RetryPolicy(cap=RetryPolicy().base * 30)
+TROUBLE = RetryPolicy(cap=timedelta(seconds=5))  # soon after the store is back, work goes on
 
 
 class Runner:
@@ -34,6 +35,7 @@ class Runner:
         self._ahead: asyncio.Task[Leased] | None = None  # brings the next leases
         self._pending: set[asyncio.Task[Leased]] = set()  # store calls that must not be cut off
         self._troubles = 0
+        self._trouble = Trouble(kit.telemetry, Event.STORE_TROUBLE, act="work", workerId=info.id)
         self._batches = 0
 
     @property
@@ -65,12 +67,11 @@ class Runner:
             while not self._kit.stopping.is_set():
                 leases = await self._work(leases) if leases else await self._find_work()
                 self._troubles = 0
+                self._trouble.over()
         except StoreUnusable:
             raise
         except StoreError as error:
-            self._kit.telemetry.emit(
-                Event.STORE_TROUBLE, level="error", act="work", error=str(error), workerId=self.info.id
-            )
+            self._trouble.met(str(error))
             await self._put_down()
             await self._kit.nap(delay(TROUBLE, self._troubles, self._kit.timing.chance()))
             self._troubles += 1

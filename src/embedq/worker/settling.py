@@ -22,11 +22,11 @@ from embedq.model import (
 )
 from embedq.policy.attempts import delay
 from embedq.policy.health import Tally
-from embedq.telemetry import Event
+from embedq.telemetry import Event, Trouble
 from embedq.worker.held import Held
 from embedq.worker.kit import Kit
 
-PATIENCE = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=30), max_attempts=20)
+PATIENCE = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=5), max_attempts=80)  # about six minutes
 SHOWN = 20  # jobs named in one event
 
 
@@ -38,6 +38,7 @@ class Settler:
         self._kit = kit
         self._name = name
         self._worker = worker
+        self._trouble = Trouble(kit.telemetry, Event.STORE_TROUBLE, act="settle", workerId=worker)
         self.held = Held()
         self.tally = Tally()
 
@@ -65,22 +66,17 @@ class Settler:
         tries = 0
         while True:
             try:
-                return await self._kit.store.settle(outcomes, then=then)
+                settled = await self._kit.store.settle(outcomes, then=then)
             except StoreUnusable:
                 raise
             except StoreError as error:
                 tries += 1
-                self._kit.telemetry.emit(
-                    Event.STORE_TROUBLE,
-                    level="error",
-                    act="settle",
-                    jobs=len(outcomes),
-                    tries=tries,
-                    error=str(error),
-                    workerId=self._worker,
-                )
+                self._trouble.met(str(error), jobs=len(outcomes), tries=tries)
                 if tries >= PATIENCE.max_attempts or self._kit.stopping.is_set():
                     raise
+            else:
+                self._trouble.over()
+                return settled
             await self._kit.nap(delay(PATIENCE, tries - 1, self._kit.timing.chance()))
 
     def _hold(self, leased: Leased) -> None:

@@ -47,19 +47,6 @@ async def fill(store: PostgresStore, count: int, dimensions: int) -> None:
         await store.settle(outcomes, now=NOON)
 
 
-async def test_an_index_is_made_behind_a_pooler_too(postgres_url: str, dimensions: int) -> None:
-    """By statements that need no session; one that was begun by somebody is left alone."""
-    store = await PostgresStore.open(postgres_url, index_from=WORTH, pooler=True)
-    embedder = EmbedderName(provider="fake", model="fake", dimensions=dimensions)
-    await store.declare(declaration(embedder=embedder), now=NOON)
-    await fill(store, WORTH, dimensions)
-
-    assert await store.finish(now=NOON) == 1
-
-    assert await store.finish(now=NOON) == 0
-    await store.close()
-
-
 async def test_an_index_is_made_when_vectors_are_worth_it(store: PostgresStore, dimensions: int) -> None:
     """Not before, once, and the nearest is still the nearest."""
     await fill(store, WORTH - 1, dimensions)

@@ -7,6 +7,7 @@ from embedq.errors import SettingsError
 
 SCHEMES = ("postgresql", "postgres")
 POOLER = "pooler"
+LAST_PORT = 65_535
 ON, OFF = "transaction", "none"
 
 
@@ -40,7 +41,18 @@ def parse(url: str, *, pooler: bool = False) -> Address:
         raise SettingsError(f"EMBEDQ_URL: {POOLER}={asked!r}: write {POOLER}={ON}, or leave it out")
     rest = urlencode([(name, value) for name, value in query if name != POOLER])
     user, at, hosts = parts.netloc.rpartition("@")
+    for port in (*map(_port, hosts.split(",")), *dict(query).get("port", "").split(",")):
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= LAST_PORT):
+            # It is not shown: it may be part of a password with a slash in it.
+            raise SettingsError(
+                f"EMBEDQ_URL: the port is not a number from 1 to {LAST_PORT}; in a password, / is written %2F and @ %40"
+            )
     urls = [
         urlunsplit(("postgresql", f"{user}{at}{host}", parts.path, rest, "")) for host in (hosts, *hosts.split(","))
     ]
     return Address(urls[0], f"{hosts}{parts.path}", asked == ON, urls[1:])
+
+
+def _port(host: str) -> str:
+    """Read the port behind a host's name, or behind the brackets of its address."""
+    return host.rpartition("]")[2].partition(":")[2]

@@ -17,6 +17,8 @@ ANSWER_SECONDS = 70.0  # by then the server would have spoken: something between
 SESSION = {
     "application_name": "embedq",
     "jit": "off",  # compiling costs more than our statements do
+    "default_transaction_isolation": "read committed",  # a database's own choice is about its applications
+    "standard_conforming_strings": "on",
     # The server, too, must notice that we are gone: what we had locked stays locked until it does.
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "5",
@@ -47,11 +49,11 @@ async def connect(address: Address, *, bounded: bool = False) -> Connection:
             return await _connect_to(host, address, bounded=bounded)
         except Fault as error:
             if not is_lost(error):  # it is there, and refuses us
-                raise translated(error, address.shown) from error
+                raise translated(error, address.shown, connecting=True) from error
     try:
         return await _connect_to(last, address, bounded=bounded)
     except Fault as error:
-        raise translated(error, address.shown) from error
+        raise translated(error, address.shown, connecting=True) from error
 
 
 async def _connect_to(host: str, address: Address, *, bounded: bool) -> Connection:

@@ -1,5 +1,8 @@
 """What PostgreSQL's errors mean."""
 
+import re
+import shlex
+
 import asyncpg
 
 from embedq.errors import Conflict, EmbedqError, Invalid, StoreError, StoreFull, StoreReadOnly, StoreUnusable, TooLarge
@@ -9,14 +12,14 @@ LOST_STATES = frozenset(
     {"57P01", "57P02", "57P03", "57P05", "25P03", "53300", "08000", "08001", "08003", "08004", "08006", "08P01"}
 )
 AGAIN_STATES = frozenset({"40001", "40P01"})  # undone by the server: doing it again is all it asks
-ABSENT_STATES = frozenset({"3D000", "3F000", "42P01", "42883", "42704", "42703"})
+ABSENT_STATES = frozenset({"3F000", "42P01", "42883", "42704", "42703"})
 
 # Which states mean which of our kinds, and what is said of them.
 KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
     (
         frozenset({"53100"}),
         StoreFull,
-        "the disk of {shown} is full: nothing was written; free some space, work goes on by itself",
+        "the disk of {shown} is full: nothing was written; free some space",
     ),
     (
         frozenset({"25006"}),
@@ -35,10 +38,11 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
     ),
     (ABSENT_STATES, StoreUnusable, "{shown} lacks what embedq needs ({error}): run `embedq init`"),
     (
-        frozenset({"28000", "28P01", "42501"}),
+        frozenset({"28000", "28P01"}),
         StoreUnusable,
-        "{shown} refuses us ({error}): check user, password and grants",
+        "{shown} refuses us ({error}): check user, password and the server's pg_hba.conf",
     ),
+    (frozenset({"42501"}), StoreUnusable, "{shown} refuses us ({error}): {grant}"),
     (
         frozenset({"22021", "22P05"}),
         Invalid,
@@ -56,7 +60,46 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
     ),
 )
 POOLER = "{shown} is a pooler ({error}): set EMBEDQ_PG_POOLER=1, or add pooler=transaction to the URL"
-LOST_SAID = "{shown} cannot be reached ({error}): check that it runs; work goes on by itself"
+LOST_SAID = "{shown} cannot be reached ({error}): check that it runs, and the URL"
+
+# What it means that a connection is refused: then the URL is to blame, and nothing that we have made.
+REFUSED: tuple[tuple[frozenset[str], str], ...] = (
+    (
+        frozenset({"3D000"}),
+        "{shown} cannot be opened ({error}): run `createdb {named}`, or name another database at the URL's end",
+    ),
+    (
+        frozenset({"42704", "22023", "42602"}),
+        "EMBEDQ_URL: {shown} does not take a parameter of the URL ({error}): correct it, or leave it out",
+    ),
+)
+NAMED = re.compile(r"database \"(.+)\" does not exist")
+
+# Which grant is missing, by the server's words.
+GRANTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (  # quoted when it refuses the connection, and only then
+        re.compile('permission denied for database "(.+)"'),
+        "as the database's owner, GRANT CONNECT ON DATABASE {0} to this user",
+    ),
+    (
+        re.compile("permission denied for database (.+)"),
+        "`embedq init` makes a schema; as the database's owner, GRANT CREATE ON DATABASE {0} to this user",
+    ),
+    (
+        re.compile("permission denied for schema embedq"),
+        "GRANT USAGE ON SCHEMA embedq to this user; tables in it are made by the role that ran `embedq init`",
+    ),
+    (
+        re.compile("permission denied for table (.+)"),
+        "if it is embedq's, GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA embedq to this user",
+    ),
+    (
+        re.compile("permission denied for sequence (.+)"),
+        "if it is embedq's, GRANT USAGE ON ALL SEQUENCES IN SCHEMA embedq to this user",
+    ),
+    (re.compile("must be owner of"), "connect as the role that ran `embedq init`, or as one that is made it at login"),
+)
+ANY_GRANT = "check the grants of this user"
 
 Fault = (asyncpg.PostgresError, *LOST)
 
@@ -78,10 +121,27 @@ def state_of(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
 
-def translated(error: BaseException, shown: str) -> EmbedqError:
-    """Say which of our kinds an error is."""
-    kind, said = _kind_of(error)
-    return kind(said.format(shown=shown, error=_brief(error)))
+def translated(error: BaseException, shown: str, *, connecting: bool = False) -> EmbedqError:
+    """Say which of our kinds an error is, met in use or in connecting."""
+    kind, said = (connecting and _refusal_of(error)) or _kind_of(error)
+    return kind(said.format(shown=shown, error=_brief(error), named=_named(error), grant=_grant(error)))
+
+
+def _refusal_of(error: BaseException) -> tuple[type[EmbedqError], str] | None:
+    state = state_of(error)
+    return next(((StoreUnusable, said) for states, said in REFUSED if state in states), None)
+
+
+def _named(error: BaseException) -> str:
+    """Read the name of the database, as a shell takes it."""
+    found = NAMED.search(str(error))
+    return shlex.quote(found[1]) if found else "NAME"
+
+
+def _grant(error: BaseException) -> str:
+    """Say what has to be granted, where it is known."""
+    known = ((pattern.search(str(error)), advice) for pattern, advice in GRANTS)
+    return next((advice.format(*found.groups()) for found, advice in known if found), ANY_GRANT)
 
 
 def _kind_of(error: BaseException) -> tuple[type[EmbedqError], str]:

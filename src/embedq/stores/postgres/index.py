@@ -1,29 +1,64 @@
 """The ANN index of a space: made when its vectors are worth it, without keeping anybody from writing."""
 
+import asyncio
+import contextlib
+import time
 from dataclasses import dataclass
+from typing import Any
 
-import asyncpg
-
-from embedq.stores.postgres.connection import EXTENSION, Connection
+from embedq.errors import StoreError
+from embedq.model import EmbedderName
+from embedq.stores.postgres.connection import EXTENSION, Connection, connect
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.faults import Fault, translated
 from embedq.stores.postgres.schema import quoted
+from embedq.telemetry import Event
 
 WORTH = 20_000  # vectors: below, looking at every one is as fast
-LONGEST_SECONDS = 86_400.0  # of a building
+OVERDUE = 10  # times as many: from there on search is slow enough that no queue is waited for
 MOST_VECTOR, MOST_HALF = 2_000, 4_000  # dimensions that HNSW can index, as floats and as half floats
+REST_SECONDS = 600.0  # after a failed building: each try may cost the server minutes
+CLAIM_SECONDS, LOOK_SECONDS = 30.0, 0.05  # for a building to begin, and between two looks whether it has
+CLOSE_SECONDS = 5.0
 
-# Which spaces have vectors, how many about, and whether their index is there and whole.
-SHAPES = """
-SELECT s.id, s.dimensions, c.oid IS NOT NULL AS has_table, coalesce(i.indisvalid, false) AS indexed,
-  i.indexrelid IS NOT NULL AS begun
-FROM embedq.space s LEFT JOIN pg_catalog.pg_class c ON c.oid = to_regclass(format('embedq.vector_%s', s.id))
+SHAPE = """
+SELECT s.id, s.dimensions, coalesce(i.indisvalid, false) AS indexed
+FROM embedq.space s JOIN pg_catalog.pg_class c ON c.oid = to_regclass(format('embedq.vector_%s', s.id))
 LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = to_regclass(format('embedq.vector_%s_nearest', s.id))
-WHERE s.dimensions IS NOT NULL
+WHERE s.dimensions IS NOT NULL AND s.id = $1
 """
-SHAPE = SHAPES + " AND s.id = $1"
-ENOUGH = "SELECT count(*) = {worth} FROM (SELECT FROM embedq.vector_{space} LIMIT {worth}) v"
 
-# One process at a time builds; a session lock, since building without blocking cannot run in a transaction.
-LOCK, UNLOCK = "SELECT pg_try_advisory_lock(1701667445, $1)", "SELECT pg_advisory_unlock(1701667445, $1)"
+# The spaces without a whole index, who owns their vectors, how many there are, and how many are still to come.
+UNINDEXED = """
+SELECT s.id, s.provider, s.model, s.asked, s.dimensions, n.collections, n.stored, n.open,
+  pg_catalog.pg_get_userbyid(c.relowner) AS owner, pg_catalog.pg_has_role(c.relowner, 'USAGE') AS ours
+FROM embedq.space s JOIN pg_catalog.pg_class c ON c.oid = to_regclass(format('embedq.vector_%s', s.id))
+LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = to_regclass(format('embedq.vector_%s_nearest', s.id))
+CROSS JOIN LATERAL (
+  SELECT array_agg(DISTINCT k.name ORDER BY k.name) FILTER (WHERE k.name IS NOT NULL) AS collections,
+    coalesce(sum(t.records - t.missing), 0) AS stored, coalesce(sum(t.open), 0) AS open
+  FROM embedq.collection k JOIN embedq.tally t ON t.collection = k.id WHERE k.space = s.id) n
+WHERE s.dimensions IS NOT NULL AND i.indisvalid IS NOT TRUE ORDER BY s.id
+"""
+
+# One process at a time begins. The transaction's lock, so that it holds behind a pooler too.
+CLAIM = "SELECT pg_try_advisory_xact_lock(1701667445, $1)"
+
+# Somebody builds an index of this table or drops one: that needs this lock from its beginning to its end, however
+# the other is connected, and the server lets go of it if the other dies. The server's own vacuum (it is nobody's) needs
+# it too, but gives way.
+UNDER_WAY = """
+SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid AND a.usesysid IS NOT NULL
+  WHERE l.locktype = 'relation' AND l.mode = 'ShareUpdateExclusiveLock' AND l.granted AND l.relation = to_regclass($1)
+    AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database()))
+"""
+
+# By reading, not by to_regclass: within a transaction that may go on saying what it has said.
+FOUND = """
+SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'embedq' AND c.relname = $1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,59 +74,130 @@ class Shape:
         """Say as what they are indexed."""
         return "vector" if self.dimensions <= MOST_VECTOR else "halfvec"
 
+    @property
+    def table(self) -> str:
+        """Name the table of the vectors."""
+        return f"embedq.vector_{self.space}"
+
+    @property
+    def index(self) -> str:
+        """Name the index, as it is or will be."""
+        return f"vector_{self.space}_nearest"
+
 
 async def shape_of(db: Connection, space: int) -> Shape | None:
     """Look at a space; None if it has no vectors yet."""
     row = await db.fetchrow(SHAPE, space)
-    if row is None or not row["has_table"]:
-        return None
-    return Shape(space, row["dimensions"], row["indexed"])
+    return None if row is None else Shape(space, row["dimensions"], row["indexed"])
 
 
-async def build_one(db: Connection, worth: int, *, pooler: bool) -> int:
-    """Build the index of one space that is worth it; answer with how many were built. Writers go on meanwhile."""
-    for row in await db.fetch(SHAPES):
-        if row["indexed"] or not row["has_table"] or row["dimensions"] > MOST_HALF:
-            continue
-        if not await db.fetchval(ENOUGH.format(worth=worth, space=row["id"])):
-            continue
-        shape = Shape(row["id"], row["dimensions"], indexed=False)
-        if not pooler:
-            return await _build_alone(db, shape)
-        if not row["begun"]:  # without a session nobody can say whether one that was begun is still being built
-            return await _create(db, shape)
-    return 0
+def is_due(stored: int, to_come: int, worth: int) -> bool:
+    """Say whether a space should get its index now.
+
+    Vectors that come later enter it one by one, which costs far more than building it over what is there. So while more
+    are to come than are stored, it waits; but not for a queue that never gets short: once there are many times more
+    vectors than are worth an index, it is built however long the queue is.
+    """
+    return stored >= worth and (to_come < stored or stored >= OVERDUE * worth)
 
 
-async def _build_alone(db: Connection, shape: Shape) -> int:
-    """Build where no other process does, over one that was broken off."""
-    if not await db.fetchval(LOCK, shape.space):
+class Indexes:
+    """Builds what is due, one at a time in the whole fleet and for each space."""
+
+    def __init__(self, database: Database, worth: int) -> None:
+        """Build in this database, from so many vectors on."""
+        self._database = database
+        self._worth = worth
+        self._rests_until: dict[int, float] = {}
+        self._left_to_others: set[int] = set()
+
+    async def build_one(self) -> int:
+        """Build the index of one space that is worth it; answer with how many were built. Writers go on meanwhile."""
+        for row in await self._database.fetch(UNINDEXED):
+            if row["dimensions"] > MOST_HALF or not is_due(row["stored"], row["open"], self._worth):
+                continue
+            if self._rests_until.get(row["id"], 0.0) <= time.monotonic() and self._is_ours(row):
+                shape = Shape(row["id"], row["dimensions"], indexed=False)
+                if await self._build(shape, row):
+                    return 1
         return 0
-    try:
-        fresh = await shape_of(db, shape.space)
-        if fresh is None or fresh.indexed:  # another process was faster
-            return 0
-        await db.execute("SET statement_timeout = 0")  # it takes as long as it takes
-        await db.execute(f"DROP INDEX CONCURRENTLY IF EXISTS embedq.{_name(shape)}", timeout=LONGEST_SECONDS)
-        return await _create(db, shape)
-    finally:
-        await db.execute("RESET statement_timeout")
-        await db.execute(UNLOCK, shape.space)
 
+    def _is_ours(self, row: Any) -> bool:  # noqa: ANN401 a row
+        """Say whether we may build it: only a table's owner can. Tell once if not."""
+        if not row["ours"] and row["id"] not in self._left_to_others:
+            self._left_to_others.add(row["id"])
+            reason = f"only {row['owner']} may build it: let a worker run as that role"
+            self._tell("not_built", row, level="warning", reason=reason)
+        return bool(row["ours"])
 
-async def _create(db: Connection, shape: Shape) -> int:
-    schema = quoted(await db.fetchval(EXTENSION))
-    column = f"(embedding::{schema}.{shape.kind}({shape.dimensions}))"
-    try:
-        await db.execute(
-            f"CREATE INDEX CONCURRENTLY {_name(shape)} ON embedq.vector_{shape.space} "
-            f"USING hnsw ({column} {schema}.{shape.kind}_cosine_ops)",
-            timeout=LONGEST_SECONDS,
+    async def _build(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
+        """Build where no other process does, over one that was broken off."""
+        async with self._database.transaction() as claim:
+            if not await claim.fetchval(CLAIM, shape.space) or await claim.fetchval(UNDER_WAY, shape.table):
+                return False
+            fresh = await shape_of(claim, shape.space)
+            if fresh is None or fresh.indexed:  # another process was faster
+                return False
+            broken = await claim.fetchval(FOUND, shape.index)
+            building = asyncio.create_task(self._told(shape, row))
+            try:
+                await _begun(claim, shape, broken, building)
+            except BaseException:
+                building.cancel()
+                await asyncio.gather(building, return_exceptions=True)
+                raise
+        return await building
+
+    async def _told(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
+        """Build, and tell of its beginning and its end."""
+        began_at = time.monotonic()
+        self._tell("building", row)
+        try:
+            await self._create(shape)
+        except (StoreError, asyncio.CancelledError) as error:
+            self._rests_until[shape.space] = time.monotonic() + REST_SECONDS
+            reason = str(error) or "it was told to stop"
+            self._tell("not_built", row, level="warning", seconds=time.monotonic() - began_at, reason=reason)
+            raise
+        self._tell("built", row, seconds=time.monotonic() - began_at)
+        return True
+
+    async def _create(self, shape: Shape) -> None:
+        """Build on a connection of its own, on which a statement may take as long as it takes."""
+        address = self._database.address
+        db = await connect(address)
+        try:
+            if not address.pooler:  # behind one it would be the next one's session
+                await db.execute("SET statement_timeout = 0; SET lock_timeout = 0")
+            schema = quoted(await db.fetchval(EXTENSION))
+            await db.execute(f"DROP INDEX CONCURRENTLY IF EXISTS embedq.{shape.index}")
+            await db.execute(
+                f"CREATE INDEX CONCURRENTLY {shape.index} ON {shape.table} USING hnsw "
+                f"((embedding::{schema}.{shape.kind}({shape.dimensions})) {schema}.{shape.kind}_cosine_ops)"
+            )
+        except Fault as error:
+            raise translated(error, address.shown) from error
+        finally:
+            with contextlib.suppress(*Fault):
+                await db.close(timeout=CLOSE_SECONDS)  # after a stop it waits until the server has let go
+
+    def _tell(self, act: str, row: Any, *, level: str = "info", **facts: object) -> None:  # noqa: ANN401 a row
+        self._database.telemetry.emit(
+            Event.INDEX,
+            level=level,
+            act=act,
+            index=f"vector_{row['id']}_nearest",
+            space=str(EmbedderName(provider=row["provider"], model=row["model"], dimensions=row["asked"] or None)),
+            collections=list(row["collections"] or ()),
+            vectors=int(row["stored"]),
+            **facts,
         )
-    except asyncpg.DuplicateTableError:  # another process has just begun
-        return 0
-    return 1
 
 
-def _name(shape: Shape) -> str:
-    return f"vector_{shape.space}_nearest"
+async def _begun(claim: Connection, shape: Shape, broken: int | None, building: asyncio.Task[bool]) -> None:
+    """Hold the claim until others can see that the index is under way; one that was broken off is another."""
+    until = time.monotonic() + CLAIM_SECONDS
+    while time.monotonic() < until:
+        done, _ = await asyncio.wait([building], timeout=LOOK_SECONDS)
+        if done or await claim.fetchval(FOUND, shape.index) not in {None, broken}:
+            return

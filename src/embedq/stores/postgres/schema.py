@@ -1,5 +1,6 @@
 """Installing and upgrading the schema."""
 
+import re
 from importlib import resources
 
 import asyncpg
@@ -10,7 +11,12 @@ from embedq.stores.postgres.connection import EXTENSION, Connection, connect
 from embedq.stores.postgres.faults import Fault, state_of, translated
 
 LOCK = 7308894613905473  # of whoever installs: others wait, and find the work done
+LEAST_SERVER, LEAST_VECTOR = 16, (0, 8)  # 0.8: scans of an index that go on until a filter is satisfied
 NOTE = "INSERT INTO embedq.migration (version) VALUES ($1)"
+VERSIONS = """
+SELECT current_setting('server_version_num')::int / 10000 AS server,
+  (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vector') AS vector
+"""
 BEGIN = """
 CREATE SCHEMA IF NOT EXISTS embedq;
 CREATE TABLE IF NOT EXISTS embedq.migration (version int PRIMARY KEY, installed_at timestamptz NOT NULL DEFAULT now());
@@ -28,6 +34,7 @@ async def install(address: Address) -> None:
     """Bring the database to this version's schema; safe to repeat and to race."""
     connection = await connect(address)
     try:
+        await _check_versions(connection, address)
         await _migrate(connection, address)
     except Fault as error:
         raise translated(error, address.shown) from error
@@ -40,6 +47,7 @@ async def require(address: Address) -> None:
     newest = migrations()[-1][0]
     connection = await connect(address)
     try:
+        await _check_versions(connection, address)
         found = await _installed(connection, address, newest)
     except Fault as error:
         raise translated(error, address.shown) from error
@@ -55,6 +63,11 @@ async def _migrate(connection: Connection, address: Address) -> None:
     known = migrations()
     newest = known[-1][0]
     if await _installed(connection, address, newest) == newest:
+        if await connection.fetchval(EXTENSION) is None:
+            raise StoreUnusable(
+                f"the vector extension of {address.shown} was dropped, and every vector with it: restore a backup, or "
+                "DROP SCHEMA embedq CASCADE and run `embedq init` to begin anew"
+            )
         return
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
@@ -66,6 +79,25 @@ async def _migrate(connection: Connection, address: Address) -> None:
             if version > installed:
                 await connection.execute(script)
                 await connection.execute(NOTE, version)
+
+
+async def _check_versions(connection: Connection, address: Address) -> None:
+    """Refuse what is too old for our statements: they would fail later, and one by one."""
+    found = await connection.fetchrow(VERSIONS)
+    if found["server"] < LEAST_SERVER:
+        raise StoreUnusable(
+            f"{address.shown} is PostgreSQL {found['server']}, embedq needs {LEAST_SERVER} or newer: upgrade the server"
+        )
+    if found["vector"] is not None and _numbers(found["vector"]) < LEAST_VECTOR:
+        least = ".".join(map(str, LEAST_VECTOR))
+        raise StoreUnusable(
+            f"{address.shown} has pgvector {found['vector']}, embedq needs {least} or newer: install it on the server, "
+            "and as a superuser run ALTER EXTENSION vector UPDATE in this database"
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 async def _installed(connection: Connection, address: Address, newest: int) -> int:
@@ -92,6 +124,7 @@ async def _ensure_extension(connection: Connection, address: Address) -> str:
                 f"{address.shown} has no vector extension, and it {cause}: install pgvector, and as a superuser "
                 "run CREATE EXTENSION vector in this database"
             ) from error
+        await _check_versions(connection, address)
         schema = await connection.fetchval(EXTENSION)
     return str(schema)
 

@@ -19,7 +19,7 @@ class PostgresUpkeep:
         """Speak to an opened database; a space with so many vectors gets an index."""
         self._database = database
         self._limits = limits
-        self._index_from = index_from
+        self._indexes = index.Indexes(database, index_from)
         self._purged_to = 0  # the key behind which the purge goes on
 
     async def rescue(
@@ -60,10 +60,7 @@ class PostgresUpkeep:
         """See `ports.Keeping`."""
         done = int(await self._database.call(keeping.REMOVE_DROPPED, limit, now))
         done = done or await collections.recompose(self._database, limit, self._limits, now)
-        if done:
-            return done
-        pooler = self._database.address.pooler
-        return await self._database.run(lambda db: index.build_one(db, self._index_from, pooler=pooler), repeat=False)
+        return done or await self._indexes.build_one()
 
     async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
