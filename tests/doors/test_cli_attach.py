@@ -86,6 +86,7 @@ def test_running_it_again_is_harmless(shell: Shell, tables: Callable[[str], obje
         (("attach", "docs", "--key", "", "--text", "body"), "the key needs one or more columns"),
         (("attach", "docs", "--key", "id", "--text", ""), "the text needs one or more columns"),
         ((*DOCS, "--into", "f"), "make it first"),
+        ((*DOCS, "--tenant", "title,body"), "--tenant takes one column"),
         ((*DOCS, "--into", "e", "--embedder", "fake@8"), "this embedder gives 8"),
         ((*DOCS, "--priority", "1; DROP TABLE docs"), "is no expression over a row"),
         ((*DOCS, "--collection", ""), "a collection's name"),

@@ -66,9 +66,9 @@ def attach(  # noqa: PLR0913 each is an option that people write
             name,
             key=columns(key),
             text=columns(text),
-            into=next(iter(columns(into or "")), None),
+            into=_one("--into", into),
             priority=priority,
-            tenant=next(iter(columns(tenant or "")), None),
+            tenant=_one("--tenant", tenant),
             attributes=columns(attributes or ""),
             collection=collection,
         )
@@ -115,6 +115,14 @@ def attachments(*, url: Url = None, as_json: Json = False) -> None:
 def columns(written: str) -> list[str]:
     """Read a list of column names; one with a comma in it stands in double quotes."""
     return [name for name in next(csv.reader([written], skipinitialspace=True), []) if name]
+
+
+def _one(option: str, written: str | None) -> str | None:
+    """Read the name of one column, in double quotes or without."""
+    names = columns(written or "")
+    if len(names) > 1:
+        raise Invalid(f"{option} takes one column; a name with a comma in it is written in double quotes")
+    return names[0] if names else None
 
 
 async def _walk(app: App, found: Attached) -> Attached:

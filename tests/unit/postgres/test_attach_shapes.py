@@ -1,10 +1,25 @@
 """Tables that change under our eyes: what cannot be seen by triggers is seen by the table's shape."""
 
+from typing import Any
+
 import asyncpg
 import pytest
-from tests.unit.postgres.tables import CREATE, attach, attach_docs, catch_up, gather, in_step, left, mend, one, records
+from tests.unit.postgres.tables import (
+    CREATE,
+    attach,
+    attach_docs,
+    catch_up,
+    found_again,
+    gather,
+    in_step,
+    left,
+    mend,
+    one,
+    records,
+)
 
 from embedq.stores.postgres import PostgresStore
+from embedq.stores.postgres.attaching import mending
 from embedq.testing.stores.stage import embed_all
 
 REWRITES = {
@@ -119,8 +134,8 @@ async def test_a_walk_that_waits_for_another_server_is_forgotten(store: Postgres
     await attach_docs(store, db, 2)
     await db.execute("UPDATE embedq.attachment SET walk_after = '99999999999'::xid8, shape = NULL")
     await mend(store)
+    await found_again(store)
 
-    assert await db.fetchval("SELECT walk_after FROM embedq.attachment") is None
     assert await in_step(store, db) == 2
 
 
@@ -157,3 +172,53 @@ async def test_what_a_trigger_changes_beside_the_vector_is_followed(
     [record] = (await store.records("docs")).items
     assert record.attributes == {"other": await db.fetchval("SELECT other FROM docs")}
     assert await in_step(store, db) == 1
+
+
+async def test_who_wrote_while_nobody_looked_is_waited_for(
+    store: PostgresStore, db: asyncpg.Connection, postgres_url: str
+) -> None:
+    """A table that is followed again may have a writer whose change was not noted and is not committed yet."""
+    await attach_docs(store, db, 2)
+    await db.execute("ALTER TABLE docs RENAME body TO words")
+    await mend(store)
+    await db.execute("ALTER TABLE docs RENAME words TO body")
+    writer = await asyncpg.connect(postgres_url)
+    transaction = writer.transaction()
+    await transaction.start()
+    await writer.execute("UPDATE docs SET body = 'in flight' WHERE id = 1")
+    await mend(store)
+    await catch_up(store)
+    assert (await store.counts())["docs"].pending > 0
+
+    await transaction.commit()
+    await writer.close()
+    await found_again(store)
+
+    assert await in_step(store, db) == 2
+
+
+async def test_a_table_that_cannot_be_mended_leaves_the_others_alone(
+    store: PostgresStore, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, and tried again; the next one has its turn."""
+    await attach_docs(store, db, 1)
+    await db.execute("CREATE TABLE others (id int PRIMARY KEY, body text); INSERT INTO others VALUES (1, 'one')")
+    await attach(store, "others", name="others", into=None)
+    await catch_up(store)
+    await db.execute("ALTER TABLE docs RENAME TO papers; ALTER TABLE others RENAME TO rest")
+    look_at = mending.look_at
+
+    async def refuse(connection: asyncpg.Connection, oid: int, *more: Any) -> Any:  # noqa: ANN401 as it comes
+        if await connection.fetchval("SELECT $1::oid = 'public.papers'::regclass", oid):
+            raise asyncpg.InsufficientPrivilegeError("must be owner of table papers")
+        return await look_at(connection, oid, *more)
+
+    monkeypatch.setattr(mending, "look_at", refuse)
+    await mend(store)
+    assert "must be owner" in str((await one(store)).problem)
+    assert (await one(store, "others")).problem is None
+
+    monkeypatch.undo()
+    await mend(store)
+    assert (await one(store)).problem is None
+    assert await in_step(store, db, rows="SELECT id::text AS id, body AS text, e::text AS e FROM papers") == 1

@@ -39,9 +39,10 @@ FORGET = [f"DELETE FROM embedq.{table} WHERE attachment = $1" for table in ("not
     "DELETE FROM embedq.attachment WHERE id = $1"
 ]
 LOCK = "SELECT pg_advisory_xact_lock(1701667446, $1)"
+LOCK_SOURCE = "SELECT pg_advisory_xact_lock(1701667447, ($1::bigint & 2147483647)::int)"
 
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"  # who waits for a table keeps its writers waiting
-BUSY, CANCELED = "55P03", "57014"
+BUSY = "55P03"
 PATIENCE, PAUSE = 30.0, 0.3  # seconds for a table's transactions to end, and between two tries
 
 
@@ -93,6 +94,7 @@ async def _check_free(db: Connection, home: Found, before: Any) -> None:  # noqa
 
 
 async def _check_target(db: Connection, home: Found, wanted: Attachment, source: Source) -> None:
+    await db.execute(LOCK_SOURCE, source.oid)  # two that attach it at once would not see each other
     other = await db.fetchval(WRITES_INTO, source.oid, wanted.into, home.id)
     if other is not None:
         raise Conflict(f"{wanted.into!r} holds the vectors of collection {other!r}: name another column with --into")
@@ -165,11 +167,6 @@ async def _patiently(database: Database, what: str, work: Callable[[Connection],
 def is_busy(error: StoreError) -> bool:
     """Say whether it may go well a moment later."""
     return isinstance(error, Busy) or (error.__cause__ is not None and state_of(error.__cause__) == BUSY)
-
-
-def is_slow(error: StoreError) -> bool:
-    """Say whether the server ended it because it took too long."""
-    return error.__cause__ is not None and state_of(error.__cause__) == CANCELED
 
 
 def read(row: Any) -> Attachment:  # noqa: ANN401 a row

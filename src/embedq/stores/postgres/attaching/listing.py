@@ -12,7 +12,7 @@ LIST = f"""
 SELECT {COLUMNS}, c.name AS home, a.made_for, a.rows, a.seen, embedq.trouble_of(a) AS problem,
   a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL AS walking,
   EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source) AS there,
-  embedq.unread(a.collection) - (a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL)::int AS noted,
+  embedq.noted_rows(a.id) AS noted,
   (SELECT count(*) FROM embedq.refused r WHERE r.attachment = a.id) AS refusals,
   (SELECT coalesce(jsonb_object_agg(r.id, r.reason), '{{}}') FROM (
     SELECT * FROM embedq.refused WHERE attachment = a.id ORDER BY key LIMIT 10) r)::text AS refused

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from embedq.errors import Refused, StoreError
+from embedq.errors import Refused, StoreError, StoreUnusable
 from embedq.stores.postgres.attaching.arranging import arrange, remember_shape
 from embedq.stores.postgres.attaching.attaching import COLUMNS, LOCK_TIMEOUT, is_busy, made_for, read
 from embedq.stores.postgres.attaching.source import look_at
@@ -16,11 +16,14 @@ SELECT {COLUMNS}, a.made_for, c.name AS home FROM embedq.attachment a JOIN embed
 WHERE a.shape IS DISTINCT FROM embedq.shape(a)
 """
 LOCK = "SELECT pg_try_advisory_xact_lock(1701667446, $1)"
-# A walk that waits for transactions waits for those of this server: the database may have come from another.
+# It is walked at once. While it could not be followed nothing was noted: whoever wrote then and has not committed yet
+# is waited for, and it is walked again. A wait that was under way may be for transactions of another server, whose copy
+# this is.
 FOLLOWED = """
 UPDATE embedq.attachment SET made_for = $2, walked_to = '', pruned_to = '', seen = 0,
-  walk_after = CASE WHEN walk_after <= pg_current_xact_id() THEN walk_after END WHERE id = $1
+  walk_after = CASE WHEN unfit IS NOT NULL OR walk_after IS NOT NULL THEN pg_current_xact_id() END WHERE id = $1
 """
+UNFIT = "UPDATE embedq.attachment SET unfit = $2 WHERE id = $1"
 
 
 async def mend(database: Database) -> int:
@@ -34,6 +37,8 @@ async def mend(database: Database) -> int:
             async with database.transaction() as db:
                 await db.execute(LOCK_TIMEOUT)
                 mended += await _follow(db, row["id"])
+        except StoreUnusable as error:  # of this table; it is tried again, and the others have their turn
+            await database.fetch(UNFIT, row["id"], str(error))
         except StoreError as error:
             if not is_busy(error):
                 raise

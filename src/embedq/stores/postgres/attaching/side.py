@@ -8,13 +8,11 @@ from embedq.errors import NotFound, StoreError
 from embedq.model import Attached, Attachment, Declaration
 from embedq.policy.texts import Limits
 from embedq.stores.postgres.attaching import attaching, listing, mending
-from embedq.stores.postgres.attaching.attaching import is_slow
 from embedq.stores.postgres.database import Database
 from embedq.telemetry import Event
 
 MEND_SECONDS = 30.0  # between two looks for tables that have changed their shape
 SOON = 2.0  # and after a first one that trouble was the reason for
-MANY = 1000  # rows that are looked at in one go
 LOOK = timedelta(seconds=0.5)  # how soon an idle worker looks for changes that nobody has rung for
 
 
@@ -28,7 +26,6 @@ class PostgresAttaching:
         self._mend_at = 0.0  # monotonic
         self._has_tables = False
         self._is_looking = False
-        self._most = MANY  # rows at once
         self._last = 0  # the table that something was done for: the next ones have their turn first
         self._told: dict[str, str] = {}  # trouble by collection
 
@@ -51,20 +48,15 @@ class PostgresAttaching:
         """See `ports.Attaching`."""
         return await listing.listing(self._database)
 
-    async def gather(self, *, limit: int = MANY) -> int:
-        """See `ports.Attaching`. A table that takes too long for so many rows is asked for fewer."""
-        self._most = min(self._most * 2, limit)
-        try:
-            rows = await listing.gather(self._database, self._last, self._most, self._limits.text_bytes)
-        except StoreError as error:
-            if is_slow(error):
-                self._most = max(self._most // 8, 1)
-            raise
+    async def gather(self, *, limit: int = 1000) -> int:
+        """See `ports.Attaching`."""
+        rows = await listing.gather(self._database, self._last, limit, self._limits.text_bytes)
         self._has_tables = bool(rows)
         troubled = [row["name"] for row in rows if self._tell(row["name"], row["trouble"])]
         done = sum(int(row["done"]) for row in rows)
+        if rows:
+            self._last = rows[-1]["number"]  # something was done for it, or it took too long
         if done:
-            self._last = rows[-1]["number"]
             self._database.woke()
         if troubled or (rows and monotonic() >= self._mend_at):
             self._mend_at = monotonic() + (SOON if troubled else MEND_SECONDS)  # somebody may have been in the way

@@ -104,11 +104,14 @@ def trigger(number: int, event: str) -> str:
 
 
 def _as_text(column: Column) -> str:
-    """Write a value as a text; where its type is not the system's, by its own output: casts are made by people."""
+    """Write a value as a text; where its type is not the system's, by its own output: casts are made by people.
+
+    A composite value with a NULL in it `IS NOT NULL` no more than one that is NULL, so that NULLs are counted.
+    """
     name = f"r.{quoted(column.name)}"
     if column.type_schema == SYSTEM:
         return f"{name}::text"
-    return f"CASE WHEN {name} IS NOT NULL THEN pg_catalog.concat({name}) END"
+    return f"CASE WHEN pg_catalog.num_nulls({name}) = 0 THEN pg_catalog.concat({name}) END"
 
 
 def _watched(column: Column, version: int) -> str:
@@ -168,11 +171,12 @@ def _text(wanted: Attachment, source: Source) -> str:
 
 
 def _attributes(wanted: Attachment) -> str:
+    """Write the columns as one object: those that are NULL are left out, what is null in their JSON is not."""
     if not wanted.attributes:
         return "NULL::jsonb"
     pairs = ((_literal(name), f"r.{quoted(name)}") for name in wanted.attributes)
-    objects = (f"CASE WHEN {v} IS NULL THEN '{{}}' ELSE pg_catalog.jsonb_build_object({k}, {v}) END" for k, v in pairs)
-    return f"({' || '.join(objects)})"  # columns that are NULL are left out, what is null in their JSON is not
+    one = "CASE WHEN pg_catalog.num_nulls({1}) = 0 THEN pg_catalog.jsonb_build_object({0}, {1}) ELSE '{{}}' END"
+    return f"({' || '.join(one.format(*pair) for pair in pairs)})"
 
 
 def _literal(text: str) -> str:

@@ -17,6 +17,7 @@ CREATE TABLE attachment (
   unfit      text,                              -- why a table of this shape cannot be followed
   rows       bigint NOT NULL,                   -- about as many there were when the walk over the table began
   seen       bigint NOT NULL DEFAULT 0,         -- by the walk
+  portion    int NOT NULL DEFAULT 1000,         -- rows that are looked at in one go; fewer, if they take too long
   walked_to  text DEFAULT '',                   -- the key up to which the table was walked; NULL: to its end
   pruned_to  text COLLATE "C",                  -- the record up to which rows were looked for; NULL: none needs it
   unnoted    bigint NOT NULL,                   -- of the sequence: for what could not be noted until then it is walked
@@ -28,6 +29,7 @@ CREATE TABLE attachment (
 CREATE TABLE noted (
   attachment int NOT NULL,
   id         bigint GENERATED ALWAYS AS IDENTITY,
+  rows       int GENERATED ALWAYS AS (coalesce(cardinality(keys), 1)) STORED,
   keys       text[],
   PRIMARY KEY (attachment, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = false);
@@ -143,7 +145,7 @@ BEGIN
     INSERT INTO unplaced (attachment, record, alone, reason)
       SELECT a.id, u.rid, t.said IS NOT NULL, t.said FROM unnest(t.rest) u (rid);
     done := done + step;
-    step := step * 4;
+    step := step * 2;
   END LOOP;
   INSERT INTO unplaced (attachment, record) SELECT a.id, u.rid FROM unnest(p_records[done + 1 :]) u (rid);
 END

@@ -109,16 +109,24 @@ DECLARE
   later text[];
   said text;
   is_key boolean;
+  alone boolean := false;
   c collection;
 BEGIN
   BEGIN
     later := take_over(a, p_ids, p_low, p_lanes, p_bytes);
   EXCEPTION WHEN OTHERS THEN
-    IF SQLSTATE ~ '^(0A|25|28|40|42|53|55|57|58|EQ|XX)' THEN  -- it is not about what a row holds
+    IF SQLSTATE ~ '^(0A|42|58|XX)' AND p_lanes THEN  -- it may be the lane that cannot be computed
+      alone := true;
+    ELSIF SQLSTATE ~ '^(0A|25|28|40|42|53|55|57|58|EQ|XX)' THEN  -- it is not about what a row holds
       RAISE;
+    ELSE
+      said := SQLERRM;
     END IF;
-    said := SQLERRM;
   END;
+  IF alone THEN
+    PERFORM absorb(a, p_ids, p_low, false, p_bytes);
+    RETURN;
+  END IF;
   IF said IS NULL AND later IS NOT NULL THEN
     step := n - cardinality(later);
     FOR i IN 0..(cardinality(later) - 1) / step LOOP
@@ -162,7 +170,7 @@ BEGIN
     INSERT INTO noted (attachment, keys) SELECT a.id, array_agg(u.id) FROM unnest(ids) WITH ORDINALITY u (id, n)
       GROUP BY (u.n - 1) / p_limit;
   ELSIF ids IS NOT NULL THEN
-    PERFORM absorb(a, ids, false, a.priority IS NOT NULL, p_bytes);
+    PERFORM absorb(a, ids, false, a.priority IS NOT NULL AND p_limit > 1, p_bytes);  -- one row took too long: its lane
   END IF;
 END
 $$;
@@ -232,15 +240,25 @@ SET enable_seqscan = off AS $$
 DECLARE
   lost bigint := (SELECT last_value FROM unnoted);
   a attachment;
+  begun timestamptz;
+  late boolean := false;
 BEGIN
   FOR a IN SELECT * FROM attachment ORDER BY id <= p_after, id LOOP
     number := a.id;
     home := a.collection;
     done := 0;
     IF pg_try_advisory_xact_lock(1701667446, a.id) THEN
+      begun := clock_timestamp();
       BEGIN
-        done := gather_one(a.id, lost, p_limit, p_bytes);
-      EXCEPTION WHEN lock_not_available OR transaction_rollback THEN  -- somebody is in the way: another time
+        done := gather_one(a.id, lost, least(p_limit, a.portion), p_bytes);
+        IF a.portion < 1000 AND clock_timestamp() < begun + interval '5 seconds' THEN
+          UPDATE attachment n SET portion = least(n.portion * 2, 1000) WHERE n.id = a.id;
+        END IF;
+      EXCEPTION WHEN query_canceled THEN  -- it took longer than a statement may: this one has no time left for others
+        UPDATE attachment n SET portion = greatest(n.portion / 8, 1), problem = CASE WHEN n.portion = 1
+          THEN 'it takes too long to look at one row: ' || SQLERRM ELSE n.problem END WHERE n.id = a.id;
+        late := true;
+      WHEN lock_not_available OR transaction_rollback THEN  -- somebody is in the way: another time
         done := 0;
       WHEN OTHERS THEN
         done := 0;
@@ -249,18 +267,30 @@ BEGIN
     END IF;
     trouble := (SELECT trouble_of(n) FROM attachment n WHERE n.id = a.id);
     RETURN NEXT;
-    EXIT WHEN done > 0;
+    EXIT WHEN done > 0 OR late;
   END LOOP;
 END
 $$;
 
--- Count what of a collection's table is still to be looked at: changed rows, as far as it is worth counting, and one for
--- a walk that is under way.
+-- Say whether a table is to be walked, or is being walked.
+CREATE FUNCTION is_to_walk(a attachment) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT (a).walked_to IS NOT NULL OR (a).pruned_to IS NOT NULL OR (a).walk_after IS NOT NULL
+    OR (a).unnoted < (SELECT last_value FROM embedq.unnoted)
+$$;
+
+-- Count the changed rows that nobody has looked at yet, as far as it is worth counting.
+CREATE FUNCTION noted_rows(p_attachment int) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT coalesce(sum(n.rows), 0)
+  FROM (SELECT o.rows FROM embedq.noted o WHERE o.attachment = p_attachment LIMIT 1000) n
+$$;
+
+-- Count what is still to be done for a collection's table: changed rows, vectors to copy, and one for a walk. Of a table
+-- that cannot be followed nothing can be done, and it is told otherwise.
 CREATE FUNCTION unread(p_collection int) RETURNS bigint
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
   SELECT coalesce((
-    SELECT (a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL)::int + (
-      SELECT coalesce(sum(coalesce(cardinality(n.keys), 1)), 0)
-      FROM (SELECT o.keys FROM noted o WHERE o.attachment = a.id LIMIT 10000) n)
-    FROM attachment a WHERE a.collection = p_collection), 0)::bigint
+    SELECT noted_rows(a.id) + is_to_walk(a)::int + (
+      SELECT count(*) FROM (SELECT FROM unplaced u WHERE u.attachment = a.id AND NOT u.alone LIMIT 1000) z)
+    FROM attachment a WHERE a.collection = p_collection AND a.unfit IS NULL
+      AND EXISTS (SELECT FROM pg_class c WHERE c.oid = a.source)), 0)
 $$;
