@@ -12,14 +12,15 @@ from embedq.stores.postgres.faults import Fault
 
 CHANNEL = "embedq"
 RING = "SET LOCAL synchronous_commit = off; NOTIFY embedq"  # one transaction; what it tells of is on disk already
-QUIET = 0.05  # seconds between two rings: a commit that notifies costs every writer a global lock
+# Seconds between two rings, which writers pay for: at first, and while it goes on and on.
+QUIET, LONGEST_QUIET = 0.05, 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # before the connection is opened again
 CLOSE_SECONDS = 5.0
 ALIVE = 30.0  # seconds after which a silent connection is asked whether it is still there
 
 
 class Bell:
-    """Rings for others at most every few hundredths of a second, at once when it was quiet; hears others ring."""
+    """Rings for others at once when it was quiet, less often while puts follow each other; hears others ring."""
 
     def __init__(self, address: Address, heard: Callable[[], None]) -> None:
         """Start nothing yet; `heard` is called on the bell's thread, also when a lost connection is back."""
@@ -94,7 +95,7 @@ class Bell:
                 connection.terminate()
 
     async def _use(self, connection: Connection) -> None:
-        listening = False
+        listening, quiet = False, QUIET
         connection.add_termination_listener(lambda _: self._changed.set())
         while not connection.is_closed():
             if self._wants_to_hear and not listening:
@@ -105,7 +106,8 @@ class Bell:
                 self._rings.clear()
                 self._due = False  # before it is sent: whoever commits from now on rings again
                 await connection.execute(RING)
-                await _first(self._stopped.wait(), asyncio.sleep(QUIET))
+                await _first(self._stopped.wait(), asyncio.sleep(quiet))
+                quiet = min(quiet * 2, LONGEST_QUIET) if self._rings.is_set() else QUIET
             elif self._stopped.is_set():
                 return
             else:
