@@ -2,12 +2,15 @@
 
 No index for approximate search is there on either side. The bare loop leases texts, inserts the vectors into a table of
 their own and deletes the jobs in one transaction; it checks nothing and keeps no history. The product's side is the
-store's own loop, in one process per worker on both sides; beside it, for information, the real pool of two workers with
-the fake embedder, which also looks up what can be reused, embeds, and checks what came back.
+store's own loop, in one process per worker on both sides, with two turns in the air, as a worker has a batch ahead;
+beside it, for information, callers that wait for each answer, as the bare loop does, and the real pool of two workers
+with the fake embedder, which also looks up what can be reused, embeds, and checks what came back.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from itertools import count
 
 import asyncpg
@@ -20,6 +23,7 @@ from figure import Act, Figure, Scale, beside, taking_turns
 from postgres import bare
 from postgres.ground import ask, connected, database, declare, ones, opened, put, records, server, settle_all
 from postgres.hands import Drain, Hands, hands
+from postgres.queue_alone import TURNS
 
 WHAT = "bare asyncpg loop: lease 100, insert their vectors and delete them"
 VACUUM = "VACUUM ANALYZE embedq.record, embedq.ready, embedq.job, embedq.lease, embedq.missing, embedq.tally"
@@ -45,14 +49,17 @@ async def measure(scale: Scale) -> list[Figure]:
                         await stack.enter_async_context(hands(workers, worker, url)),
                         is_bare=worker is bare.storer,
                     )
-                    for worker in (storer, bare.storer)
+                    for worker in (storer, caller, bare.storer)
                     for workers in (1, 2)
                 ]
-                one, two, bare_one, bare_two, pooled = await taking_turns(rounds, *acts, pool)
+                found = await taking_turns(rounds, *acts, pool)
+    one, two, calls_one, calls_two, bare_one, bare_two, pooled = found
     name = "PostgreSQL, whole way with 384 floats"
     return [
         beside(f"{name}, 1 worker", one, bare_one, "jobs/s", what=WHAT, at_least=0.85),
         beside(f"{name}, 2 workers", two, bare_two, "jobs/s", what=WHAT, at_least=0.85),
+        beside(f"{name}, 1 caller that waits for each answer", calls_one, bare_one, "jobs/s", what=WHAT),
+        beside(f"{name}, 2 callers that wait for each answer", calls_two, bare_two, "jobs/s", what=WHAT),
         beside(f"{name}, the pool of 2 workers in one process", pooled, bare_two, "jobs/s", what=WHAT),
     ]
 
@@ -88,15 +95,18 @@ def _act(fill: Filler, crew: Hands, *, is_bare: bool) -> Act:
 
 
 @asynccontextmanager
-async def storer(url: str) -> AsyncIterator[Drain]:
-    """Lease, store and complete by the product's store."""
+async def storer(url: str, turns: int = TURNS) -> AsyncIterator[Drain]:
+    """Lease, store and complete by the product's store, with so many turns in the air."""
     async with opened(url) as store:
         wanted, vector = ask(await declare(store, bare.DIMENSIONS)), ones(bare.DIMENSIONS)
 
         async def drain() -> int:
-            return await settle_all(store, wanted, vector)
+            return sum(await asyncio.gather(*(settle_all(store, wanted, vector) for _ in range(turns))))
 
         yield drain
+
+
+caller = partial(storer, turns=1)
 
 
 async def _drain_by_pool(url: str, jobs: int) -> float:
