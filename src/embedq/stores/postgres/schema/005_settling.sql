@@ -39,11 +39,7 @@ DECLARE
 BEGIN
   IF p_vectors IS NOT NULL THEN
     rids := ARRAY(SELECT u.job >> 12 FROM unnest(p_jobs) u (job));
-    EXECUTE format('INSERT INTO vector_%s (record, collection, hash, truncated, embedding)
-      SELECT u.rid, u.collection, u.hash, coalesce(u.truncated, false), u.embedding
-      FROM unnest($1, $2, $3, $4, $5) u (rid, collection, hash, truncated, embedding) WHERE u.embedding IS NOT NULL
-      ON CONFLICT (record) DO UPDATE
-      SET hash = excluded.hash, truncated = excluded.truncated, embedding = excluded.embedding', l.space)
+    EXECUTE format('SELECT store_%s($1, $2, $3, $4, $5)', l.space)
     USING rids, p_collections, p_hashes, p_truncated, p_vectors;
     PERFORM note_success(l.space, p_now);
   END IF;

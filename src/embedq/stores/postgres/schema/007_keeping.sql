@@ -154,6 +154,16 @@ BEGIN
     END IF;
     EXECUTE format('CREATE INDEX ON embedq.vector_%s (substr(hash, 1, 8))', p_space);  -- small, to find what can be reused
     EXECUTE format('CREATE INDEX ON embedq.vector_%s (record) WHERE truncated', p_space);
+    -- how a settle stores vectors: a function of this table's own, so that its plan is kept
+    EXECUTE format('CREATE FUNCTION embedq.store_%1$s(bigint[], int[], bytea[], boolean[], vector[]) RETURNS void
+      LANGUAGE plpgsql AS $body$
+      BEGIN
+        INSERT INTO embedq.vector_%1$s (record, collection, hash, truncated, embedding)
+        SELECT u.rid, u.collection, u.hash, coalesce(u.truncated, false), u.embedding
+        FROM unnest($1, $2, $3, $4, $5) u (rid, collection, hash, truncated, embedding) WHERE u.embedding IS NOT NULL
+        ON CONFLICT (record) DO UPDATE
+        SET hash = excluded.hash, truncated = excluded.truncated, embedding = excluded.embedding;
+      END $body$', p_space);
     UPDATE control SET epoch = epoch + 1;
   END IF;
   RETURN fixed;
