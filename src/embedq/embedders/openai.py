@@ -67,12 +67,15 @@ class OpenAIEmbedder:
         await self._client.close()
 
     async def _ask(self, texts: Sequence[str]) -> bytes:
-        request: dict[str, Any] = {"input": list(texts), "model": self.name.model, "encoding_format": self._encoding}
+        request: dict[str, Any] = {"model": self.name.model, "encoding_format": self._encoding}
         if self.name.dimensions is not None:
             request["dimensions"] = self.name.dimensions
         try:
-            # Raw, because the SDK's own reading of an answer neither checks it nor is fast.
-            answer = await self._client.embeddings.with_raw_response.create(**request)
+            # Raw, because the SDK's own reading of an answer neither checks it nor is fast; and the texts beside the
+            # named arguments, which it would look through one by one.
+            answer = await self._client.embeddings.with_raw_response.create(
+                input="", extra_body={"input": list(texts)}, **request
+            )
         except openai.OpenAIError as error:
             refused = translated(error, key=self._key, texts=texts)
             if isinstance(refused, Permanent) and "encoding_format" in str(refused) and self._encoding == "base64":
