@@ -1,10 +1,11 @@
 """Rows that are there when a table is attached are embedded behind fresh writes, and a walk can be cut anywhere."""
 
 import asyncio
+from datetime import timedelta
 
 import asyncpg
 import pytest
-from tests.unit.postgres.tables import CREATE, attach, attach_docs, catch_up, gather, in_step, one
+from tests.unit.postgres.tables import CREATE, PATIENCE, attach, attach_docs, catch_up, gather, in_step, one
 
 from embedq.model import JobFilter, JobStatus, Priority
 from embedq.stores.postgres import PostgresStore
@@ -72,6 +73,35 @@ async def test_another_process_goes_on_with_a_walk(
 
     assert (await one(store)).seen == 2500
     assert await in_step(store, db) == 2500
+
+
+async def test_an_idle_worker_has_the_whole_table_walked(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """It is woken by the first page, and the others come while it works."""
+    await fill(db, 2500)
+    await attach(store)
+
+    async with asyncio.timeout(PATIENCE):
+        while not await take(store, limit=100):
+            await store.wait_for_work(timedelta(seconds=5))
+        while (await one(store)).walking:  # noqa: ASYNC110 the server tells nobody
+            await asyncio.sleep(0.01)
+    assert (await one(store)).seen == 2500
+
+
+async def test_closing_leaves_a_walk_to_others(store: PostgresStore, db: asyncpg.Connection, postgres_url: str) -> None:
+    """A process that ends in the middle of a walk does not wait for its end, and loses nothing."""
+    await fill(db, 20_000)
+    other = await PostgresStore.open(postgres_url)
+    await attach(other)
+    async with asyncio.timeout(PATIENCE):
+        while not await take(other, limit=100):
+            await other.wait_for_work(timedelta(seconds=5))
+
+    await other.close()
+
+    assert (await one(store)).walking
+    await gather(store)
+    assert (await one(store)).seen == 20_000
 
 
 async def test_attaching_again_walks_again(store: PostgresStore, db: asyncpg.Connection) -> None:

@@ -64,4 +64,5 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresUp
 
     async def close(self) -> None:
         """See `ports.Store`."""
+        await self.stop_looking()
         await self._database.close()

@@ -1,6 +1,8 @@
 """The side of the store that takes over tables."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
@@ -24,8 +26,8 @@ class PostgresAttaching:
         self._database = database
         self._limits = limits
         self._mend_at = 0.0  # monotonic
-        self._has_tables = False
-        self._is_looking = False
+        self._has_tables = True  # until a look shows that there are none
+        self._looking: asyncio.Task[None] | None = None
         self._last = 0  # the table that something was done for: the next ones have their turn first
         self._told: dict[str, str] = {}  # trouble by collection
 
@@ -64,19 +66,22 @@ class PostgresAttaching:
         return done
 
     async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
-        """See `ports.Leasing`. Of those who have nothing to do, one looks what tables have noted."""
-        if not self._is_looking and await self._look():
-            return
+        """See `ports.Leasing`. Whoever has nothing to do has it looked up what tables have noted."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
         await self._database.wait(min(timeout, LOOK) if self._has_tables else timeout)
 
-    async def _look(self) -> int:
-        self._is_looking = True
-        try:
-            return await self.gather()
-        except StoreError:  # the duty that does the same tells of it
-            return 0
-        finally:
-            self._is_looking = False
+    async def stop_looking(self) -> None:
+        """Leave what tables have noted to others."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+
+    async def _look(self) -> None:
+        """Take over all that tables have noted. The first of it wakes workers, and the rest comes while they work."""
+        with suppress(StoreError):  # the duty that does the same tells of it
+            while await self.gather():
+                pass
 
     def _tell(self, collection: str, trouble: str | None) -> bool:
         """Tell of trouble once; say whether it is new."""
