@@ -1,5 +1,6 @@
 """One batch, from leases to outcomes."""
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
@@ -11,12 +12,14 @@ from embedq.policy.attempts import Charge, Halt, Halve, Rest, Suspect, Throttle,
 from embedq.telemetry import Event
 from embedq.worker.bench import Bench
 from embedq.worker.failures import tell_failure
-from embedq.worker.flight import Ticket
+from embedq.worker.flight import Lookup, Ticket
 from embedq.worker.kit import Kit, first_of
 from embedq.worker.seat import Seat, State
 
 Flush = Callable[[Sequence[Outcome]], Awaitable[None]]
 Piece = Sequence[ContentHash]  # texts of one call
+
+FRESH_SECONDS = 0.1  # an older look-up is made again: another process may have paid meanwhile
 
 
 class Batch:
@@ -26,6 +29,7 @@ class Batch:
         """Take these leases on. `flush` is called before a wait: it settles what is done and gives up what waits."""
         self._kit = kit
         self._bench = bench
+        self.leases = leases
         self._worker = worker
         self._flush = flush
         self.seat: Seat = bench.seat(leases[0].space)
@@ -34,9 +38,15 @@ class Batch:
         self._open: dict[ContentHash, list[Lease]] = {}  # by text, still without an outcome
         self._forced: set[ContentHash] = set()
         self._tickets: list[Ticket] = []
+        self._lookup: asyncio.Task[Lookup | None] | None = None
         self._after = timedelta(0)
         self._refused: Fault | None = None
         self._sort(leases)
+
+    def look_up(self) -> asyncio.Task[Lookup | None]:
+        """Begin to look for vectors that were paid for already; the embedder may still be busy with another batch."""
+        self._lookup = asyncio.create_task(self._look_up())
+        return self._lookup
 
     async def run(self) -> None:
         """Bring every lease to an outcome; those whose turn did not come are released."""
@@ -74,13 +84,34 @@ class Batch:
             await self._take_over(other)
 
     async def _bring(self, ticket: Ticket) -> None:
-        wanted = [name for name in ticket.hashes if name not in self._forced] if self._forced else ticket.hashes
-        known = await self._kit.store.known(self.seat.space.id, wanted) if wanted else {}
+        known = await self._known(ticket.hashes)
         self._reuse(known, ticket)
         pieces = deque(self._pieces([name for name in ticket.hashes if name not in known]))
         while pieces and not self.interrupted:
             # first in, first out: a good half is tried between two bad ones, so one bad text makes no long streak
             pieces.extend(await self._call(pieces.popleft(), ticket))
+
+    async def _look_up(self) -> Lookup | None:
+        lookup = Lookup(at=self._kit.timing.monotonic())
+        self.seat.flight.watch(lookup)
+        try:
+            lookup.known = await self._ask_store(list(self._open))
+        except StoreError:  # it is looked up again when the batch's turn comes
+            return None
+        return lookup
+
+    async def _known(self, names: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+        """Find vectors that were paid for already: by the look-up made before, as far as it holds, else by another."""
+        lookup = await self._lookup if self._lookup is not None else None
+        self._lookup = None
+        if lookup is None or self._kit.timing.monotonic() - lookup.at > FRESH_SECONDS:
+            return await self._ask_store(names)
+        found = {name: lookup.known[name] for name in names if name in lookup.known}
+        return found | await self._ask_store([name for name in names if name in lookup.landed])
+
+    async def _ask_store(self, names: Sequence[ContentHash]) -> dict[ContentHash, Vector]:
+        wanted = [name for name in names if name not in self._forced]
+        return dict(await self._kit.store.known(self.seat.space.id, wanted)) if wanted else {}
 
     async def _take_over(self, other: Ticket) -> None:
         if not other.finished.is_set() and not self.interrupted:

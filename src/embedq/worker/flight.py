@@ -2,8 +2,19 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from embedq.model import ContentHash, Vector
+
+
+@dataclass(eq=False)
+class Lookup:
+    """What was known of a batch's texts at a moment."""
+
+    at: float  # monotonic
+    known: Mapping[ContentHash, Vector] = field(default_factory=dict)
+    landed: set[ContentHash] = field(default_factory=set)  # what this process has stored since
 
 
 class Ticket:
@@ -22,6 +33,11 @@ class Flight:
     def __init__(self) -> None:
         """Start with nobody aboard."""
         self._aboard: dict[ContentHash, Ticket] = {}
+        self._lookups: WeakSet[Lookup] = WeakSet()
+
+    def watch(self, lookup: Lookup) -> None:
+        """Keep a look-up told of what lands after it."""
+        self._lookups.add(lookup)
 
     def board(
         self, hashes: Collection[ContentHash], forced: Collection[ContentHash]
@@ -45,6 +61,8 @@ class Flight:
     def land(self, ticket: Ticket) -> None:
         """Let go of a ticket: its vectors are stored, or will not be."""
         self._leave(ticket, ticket.hashes)
+        for lookup in self._lookups:
+            lookup.landed.update(ticket.hashes)
 
     def _leave(self, ticket: Ticket, hashes: Iterable[ContentHash]) -> None:
         for name in hashes:

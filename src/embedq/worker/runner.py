@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
+from typing import Any, TypeVar
 
 from embedq.errors import StoreError, StoreUnusable
 from embedq.model import Ask, HealthReport, Lease, Leased, Outcome, Released, RetryPolicy, SpaceId, WorkerInfo
@@ -13,6 +14,8 @@ from embedq.worker.bench import Bench
 from embedq.worker.held import Held
 from embedq.worker.kit import Kit, first_of
 from embedq.worker.settling import Settler
+
+T = TypeVar("T")
 
 SOLITARY_CRASHES = 2  # a job that took so many workers down has no neighbours
 BREATH_EVERY = (
@@ -32,8 +35,8 @@ class Runner:
         self.info = info
         self._settler = Settler(kit, info.id, bench.name)
         self._batch: Batch | None = None
-        self._ahead: asyncio.Task[Leased] | None = None  # brings the next leases
-        self._pending: set[asyncio.Task[Leased]] = set()  # store calls that must not be cut off
+        self._ahead: asyncio.Task[Batch | None] | None = None  # brings the next batch
+        self._pending: set[asyncio.Task[object]] = set()  # store calls that must not be cut off
         self._troubles = 0
         self._trouble = Trouble(kit.telemetry, Event.STORE_TROUBLE, act="work", workerId=info.id)
         self._batches = 0
@@ -62,10 +65,10 @@ class Runner:
 
     async def _stretch(self) -> None:
         """Work until the store is in trouble, then give back what is in hand and wait a little."""
-        leases: Sequence[Lease] = ()
+        batch: Batch | None = None
         try:
             while not self._kit.stopping.is_set():
-                leases = await self._work(leases) if leases else await self._find_work()
+                batch = await self._work(batch) if batch else await self._find_work()
                 self._troubles = 0
                 self._trouble.over()
         except StoreUnusable:
@@ -76,7 +79,7 @@ class Runner:
             await self._kit.nap(delay(TROUBLE, self._troubles, self._kit.timing.chance()))
             self._troubles += 1
 
-    async def _find_work(self) -> Sequence[Lease]:
+    async def _find_work(self) -> Batch | None:
         self._bench.changed.clear()
         ask = self._ask(prefetch=False)
         if ask is None and self._bench.is_empty:
@@ -84,7 +87,7 @@ class Runner:
         leased = await self._do(self._settler.lease(ask)) if ask is not None else Leased()
         if not leased.leases and not await self._bench.refresh():
             await self._idle(leased, can_ask=ask is not None)
-        return leased.leases
+        return self._batch_of(leased.leases)
 
     async def _idle(self, leased: Leased, *, can_ask: bool) -> None:
         poll = self._kit.options.poll_interval
@@ -92,18 +95,18 @@ class Runner:
         queue = self._kit.store.wait_for_work(timeout) if can_ask else asyncio.sleep(timeout.total_seconds())
         await first_of(queue, self._bench.changed.wait(), self._kit.stopping.wait())
 
-    async def _work(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+    async def _work(self, batch: Batch) -> Batch | None:
         """Take one batch the whole way; answer with the next."""
         self._batches += 1
-        self._look_ahead(leases)
+        self._batch = batch
+        self._look_ahead(batch.leases)
         started = self._kit.timing.monotonic()
-        batch = self._batch = Batch(self._kit, self._bench, leases, worker=self.info.id, flush=self._give_up_ahead)
         await batch.run()
         is_slow = self._kit.timing.monotonic() - started > SLOW_SECONDS
         ahead = await self._arrived()
-        unstarted = ahead if ahead and await self._must_return(ahead, batch, is_slow=is_slow) else ()
-        kept = () if unstarted else ahead
-        self._hand_over(batch, unstarted, prefetch=bool(kept))
+        unstarted = ahead if ahead and await self._must_return(ahead, batch, is_slow=is_slow) else None
+        kept = None if unstarted else ahead
+        self._hand_over(batch, unstarted.leases if unstarted else (), prefetch=kept is not None)
         if self._bench.is_stale():
             await self._bench.refresh()
         return kept or await self._arrived()
@@ -113,11 +116,11 @@ class Runner:
         full = len(leases) >= self._kit.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
         ask = self._ask(prefetch=True)
         if self._ahead is None and full and ask is not None:
-            self._ahead = self._start(self._settler.lease(ask))
+            self._ahead = self._start(self._next(self._settler.lease(ask)))
 
-    async def _must_return(self, ahead: Sequence[Lease], batch: Batch, *, is_slow: bool) -> bool:
-        """Say whether leases that have not started must go back at once."""
-        space = ahead[0].space
+    async def _must_return(self, ahead: Batch, batch: Batch, *, is_slow: bool) -> bool:
+        """Say whether a batch that has not started must go back at once."""
+        space = ahead.seat.space.id
         if self._kit.stopping.is_set() or space not in self._bench.open():
             return True
         if batch.interrupted and space == batch.seat.space.id:
@@ -129,8 +132,19 @@ class Runner:
         outcomes = [*batch.outcomes, *map(Released, unstarted)]
         waits = self._kit.stopping.is_set() or (prefetch and self._batches % BREATH_EVERY == 0)
         ask = None if waits else self._ask(prefetch=prefetch)
-        self._ahead = self._start(self._settle(batch, outcomes, ask))
+        self._ahead = self._start(self._next(self._settle(batch, outcomes, ask)))
         self._batch = None
+
+    async def _next(self, leasing: Coroutine[object, object, Leased]) -> Batch | None:
+        return self._batch_of((await leasing).leases)
+
+    def _batch_of(self, leases: Sequence[Lease]) -> Batch | None:
+        """Take leases on, and begin to look up what is known of their texts."""
+        if not leases:
+            return None
+        batch = Batch(self._kit, self._bench, leases, worker=self.info.id, flush=self._give_up_ahead)
+        self._keep(batch.look_up())
+        return batch
 
     async def _settle(self, batch: Batch, outcomes: Sequence[Outcome], ask: Ask | None) -> Leased:
         try:
@@ -141,7 +155,7 @@ class Runner:
     async def _give_up_ahead(self, outcomes: Sequence[Outcome]) -> None:
         """Before a batch waits: settle what it has done, and hand back the leases that have not started."""
         ahead = await self._arrived()
-        await self._do(self._settler.settle([*outcomes, *map(Released, ahead)]))
+        await self._do(self._settler.settle([*outcomes, *map(Released, ahead.leases if ahead else ())]))
 
     async def _put_down(self) -> None:
         """Settle what is done and release what is not."""
@@ -161,22 +175,25 @@ class Runner:
             if batch is not None:
                 batch.land()
 
-    async def _arrived(self) -> Sequence[Lease]:
-        """Wait for the leases that are on their way."""
+    async def _arrived(self) -> Batch | None:
+        """Wait for the batch that is on its way."""
         if self._ahead is None:
-            return ()
-        leased = await asyncio.shield(self._ahead)
+            return None
+        batch = await asyncio.shield(self._ahead)
         self._ahead = None
-        return leased.leases
+        return batch
 
     async def _do(self, act: Coroutine[object, object, Leased]) -> Leased:
         return await asyncio.shield(self._start(act))
 
-    def _start(self, act: Coroutine[object, object, Leased]) -> asyncio.Task[Leased]:
+    def _start(self, act: Coroutine[object, object, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(act)
+        self._keep(task)
+        return task
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
-        return task
 
     def _ask(self, *, prefetch: bool) -> Ask | None:
         spaces = self._bench.open()
