@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from time import monotonic
 from typing import Any, Self
 
 from embedq.embedders.faults import Faults, Kind, Mishap, Rehearsal
@@ -98,33 +97,31 @@ class EmbeddingProvider:
         request = await _read(reader)
         if request.path != _PATH:
             return await _send(writer, HTTPStatus.NOT_FOUND, refused(f"no such route: {request.path}"))
-        due = monotonic() + self._faults.latency
         self.requests.append(request)
         self._arrived.set()
         mishap = self._rehearsal.next()
+        await asyncio.sleep(self._faults.latency)
         if any(map(self._faults.refuses, request.texts)):
             mishap = Mishap(kind=Kind.STATUS, status=HTTPStatus.BAD_REQUEST)
-        body = completed(request.body, request.texts, self.dimensions, mishap.kind)
-        await asyncio.sleep(due - monotonic())  # making the vectors is part of the latency
         if mishap.kind in {Kind.HANG, Kind.TIMEOUT}:
             await reader.read()  # until the caller gives up, or the server closes
             return False
-        return await _answer(body, mishap, writer)
+        return await self._answer(request, mishap, writer)
 
-
-async def _answer(body: bytes, mishap: Mishap, writer: asyncio.StreamWriter) -> bool:
-    match mishap.kind:
-        case Kind.STATUS:
-            said = refused(mishap.message or f"told to answer {mishap.status}", code=str(mishap.status))
-            return await _send(writer, mishap.status, said, _headers(mishap))
-        case Kind.REFUSED:
-            writer.transport.abort()
-            return False
-        case Kind.RESET:
+    async def _answer(self, request: Request, mishap: Mishap, writer: asyncio.StreamWriter) -> bool:
+        match mishap.kind:
+            case Kind.STATUS:
+                body = refused(mishap.message or f"told to answer {mishap.status}", code=str(mishap.status))
+                return await _send(writer, mishap.status, body, _headers(mishap))
+            case Kind.REFUSED:
+                writer.transport.abort()
+                return False
+        body = completed(request.body, request.texts, self.dimensions, mishap.kind)
+        if mishap.kind is Kind.RESET:
             return await _break_off(writer, body)
-        case Kind.CUT:
+        if mishap.kind is Kind.CUT:
             body = body[: len(body) // 2]  # whole as HTTP, cut as JSON
-    return await _send(writer, HTTPStatus.OK, body)
+        return await _send(writer, HTTPStatus.OK, body)
 
 
 async def _read(reader: asyncio.StreamReader) -> Request:
