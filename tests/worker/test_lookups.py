@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
-from tests.worker.conftest import Gate, House
+from tests.worker.conftest import Gate, House, Provider
 
-from embedq.errors import StoreError
+from embedq.errors import NotNow, StoreError
 from embedq.model import Ask, ContentHash, Done, NewRecord, RecordId, SpaceId, Vector, WorkerId
 from embedq.telemetry import Event
 
@@ -103,3 +103,48 @@ async def _embed_elsewhere(house: House, text: str) -> None:
     ask = Ask(worker=WorkerId("other"), spaces=[space.id], limit=1, span=timedelta(minutes=1))
     [lease] = (await house.store.lease(ask)).leases
     await house.store.settle([Done(lease, house.provider.vectors([text])[0])])
+
+
+async def test_a_hold_that_another_process_sets_during_a_slow_call_is_obeyed(
+    house: House, gate: Gate, make_provider: type[Provider]
+) -> None:
+    """The batch that was leased ahead asks once more whether the provider may be asked."""
+    house.provider = make_provider(remote=True)
+    house.provider.plan = gate
+    await house.declare()
+    await house.put(["a", "b"])
+    await house.pool(batch_size=1).start()
+    await house.settled(processing=2)
+    [space] = await house.store.spaces()
+    await house.store.hold(space.id, timedelta(seconds=60))
+    house.skipped += 1
+
+    gate.opened.set()
+
+    await house.ear.hear(Event.BUDGET_EMPTY)
+    assert house.provider.calls == [["a"]]
+    await house.store.resume()
+    await house.settled(completed=2)
+
+
+async def test_a_refusal_holds_a_colleague_that_was_told_to_go(
+    house: House, gate: Gate, make_provider: type[Provider]
+) -> None:
+    """What one worker hears from the provider counts for the others of its process at once."""
+    house.provider = make_provider(remote=True)
+
+    async def plan(texts: Sequence[str]) -> None:
+        if texts != ["a"]:
+            raise NotNow("slow down", retry_after=timedelta(seconds=60))
+        await gate()
+
+    house.provider.plan = plan
+    await house.declare()
+    await house.put(["a", "b", "c", "d"])
+    await house.pool(workers=2, batch_size=1).start()
+    await house.ear.hear(Event.THROTTLED)
+
+    gate.opened.set()
+
+    await house.ear.hear(Event.BUDGET_EMPTY)
+    assert len(house.provider.calls) == 2

@@ -99,7 +99,7 @@ def rows_of(body: bytes, count: int) -> Vector:
         raise Transient("The provider's vectors lack one index each, or are no vectors.", code="bad_answer") from error
     if len({row.shape for row in rows}) != 1:
         raise Unavailable("The provider answered vectors of different dimensions.", code="wrong_dimensions")
-    return np.stack(rows)
+    return np.stack(rows).astype(np.float32, copy=False)
 
 
 def _items(body: bytes) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def _items(body: bytes) -> list[dict[str, Any]]:
 
 def _row(value: str | list[float]) -> Vector:
     if isinstance(value, str):
-        return np.frombuffer(b64decode(value, validate=True), "<f4").astype(np.float32)
+        return np.frombuffer(b64decode(value, validate=True), "<f4")
     with np.errstate(over="ignore"):  # a number too large for float32 becomes infinity, which the check refuses
         row = np.asarray(value, np.float32)
     if row.ndim != 1 or row.size == 0:

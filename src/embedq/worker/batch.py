@@ -14,12 +14,10 @@ from embedq.worker.bench import Bench
 from embedq.worker.failures import tell_failure
 from embedq.worker.flight import Lookup, Ticket
 from embedq.worker.kit import Kit, first_of
-from embedq.worker.seat import Seat, State
+from embedq.worker.seat import FRESH_SECONDS, Seat, State
 
 Flush = Callable[[Sequence[Outcome]], Awaitable[None]]
 Piece = Sequence[ContentHash]  # texts of one call
-
-FRESH_SECONDS = 0.1  # an older look-up is made again: another process may have paid meanwhile
 
 
 class Batch:
@@ -96,6 +94,7 @@ class Batch:
         self.seat.flight.watch(lookup)
         try:
             lookup.known = await self._ask_store(list(self._open))
+            await self.seat.look()
         except StoreError:  # it is looked up again when the batch's turn comes
             return None
         return lookup

@@ -1,6 +1,7 @@
 """One embedder in use, and how it fares."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +15,8 @@ from embedq.telemetry import Event
 from embedq.worker.answers import checked
 from embedq.worker.flight import Flight
 from embedq.worker.kit import Kit
+
+FRESH_SECONDS = 0.1  # what the store said longer ago is asked again: another process may have changed it
 
 
 class State(StrEnum):
@@ -39,6 +42,7 @@ class Seat:
         self.probing = asyncio.Lock()
         self._throttles = 0  # refusals in a row
         self._waited = timedelta(0)  # for the budget, last time
+        self._free_at = self._held_at = -math.inf  # monotonic: nobody kept the fleet from asking; we did
 
     @property
     def name(self) -> str:
@@ -61,14 +65,23 @@ class Seat:
 
     async def allowance(self) -> timedelta:
         """Take one request from the fleet's budget. Zero: go. Else how long to wait."""
-        if self.embedder is None or not self.embedder.remote:
+        now = self._kit.timing.monotonic()
+        is_free = self._free_at > max(self._held_at, now - FRESH_SECONDS)
+        if self.embedder is None or not self.embedder.remote or is_free:
             return timedelta(0)
         wait = self._waited = await self._kit.store.take(self.space.id, self._budget)
+        if self._budget is None and not wait:
+            self._free_at = now
         if wait:
             self._kit.telemetry.emit(
                 Event.BUDGET_EMPTY, space=str(self.space), model=self.name, seconds=wait.total_seconds()
             )
         return wait
+
+    async def look(self) -> None:
+        """Find out ahead of a call whether the fleet may ask; where there is a budget, only the call itself can."""
+        if self._budget is None:
+            await self.allowance()
 
     async def ask(self, texts: Sequence[str]) -> Vector:
         """Call the embedder once. Whatever comes back is an answer that was checked, or an error that was counted."""
@@ -95,6 +108,7 @@ class Seat:
         asked = error.retry_after or timedelta(0)
         span = asked if asked > timedelta(0) else delay(THROTTLING, self._throttles, self._kit.timing.chance())
         self._throttles += 1
+        self._held_at = self._kit.timing.monotonic()
         self._kit.telemetry.emit(
             Event.THROTTLED,
             level="warning",
