@@ -17,7 +17,7 @@ CREATE TABLE attachment (
   unfit      text,                              -- why a table of this shape cannot be followed
   rows       bigint NOT NULL,                   -- about as many there were when the walk over the table began
   seen       bigint NOT NULL DEFAULT 0,         -- by the walk
-  portion    int NOT NULL DEFAULT 1000,         -- rows that are looked at in one go; fewer, if they take too long
+  portion    int NOT NULL DEFAULT 125,          -- rows that are looked at in one go: at first few, and if they take long
   walked_to  text DEFAULT '',                   -- the key up to which the table was walked; NULL: to its end
   pruned_to  text COLLATE "C",                  -- the record up to which rows were looked for; NULL: none needs it
   unnoted    bigint NOT NULL,                   -- of the sequence: for what could not be noted until then it is walked
