@@ -134,8 +134,8 @@ def _mixed(row: Any, homes: Mapping[int, Home]) -> list[Lease]:  # noqa: ANN401 
 
 
 def _records(row: Any) -> dict[int, tuple[str, str, bytes]]:  # noqa: ANN401 a row
-    """Put the records of a lease together, by their numbers; all are there unless it names those that are."""
-    rids = row["rids"] or (sorted(job >> SPACE_BITS for job in row["taken"]) if row["records"] else ())
+    """Put the records of a lease together, by their numbers; unless it names them, they are those of its jobs."""
+    rids = row["rids"] or ([job >> SPACE_BITS for job in row["taken"]] if row["records"] else ())
     return dict(zip(rids, zip(row["records"] or (), row["texts"] or (), row["hashes"] or (), strict=True), strict=True))
 
 

@@ -353,30 +353,39 @@ CREATE FUNCTION complete_whole(
 LANGUAGE plpgsql SET lock_timeout = '2ms' SET enable_bitmapscan = off AS $$
 DECLARE
   l lease;
-  seen int[];
-  first_home int;
-  last_home int;
-  f record;
+  done_jobs bigint[];
+  done_arms int[];
+  homes int[];
+  hashes bytea[];
 BEGIN
   DELETE FROM lease WHERE token = p_token RETURNING * INTO l;
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  WITH done AS (
-    UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token, crashes = 0,
-      forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
-    WHERE id = ANY (l.jobs) AND status = 0 RETURNING arms, collection)
-  SELECT array_agg(arms), min(collection), max(collection) INTO seen, first_home, last_home FROM done;
-  IF seen IS DISTINCT FROM l.arms OR cardinality(seen) <> p_count THEN  -- by the key's index, so in the lease's order
+  IF (l.jobs[p_count] >> 12) - (l.jobs[1] >> 12) = p_count - 1 THEN  -- a run, as in `is_run`
+    WITH done AS (
+      UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token,
+        crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
+      WHERE id BETWEEN l.jobs[1] AND l.jobs[p_count] AND id & 4095 = l.space AND status = 0
+      RETURNING id, arms, collection, hash)
+    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash) FILTER (WHERE p_vectors IS NOT NULL)
+    INTO done_jobs, done_arms, homes, hashes FROM done;
+  ELSE
+    WITH done AS (
+      UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token,
+        crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
+      WHERE id = ANY (l.jobs) AND status = 0 RETURNING id, arms, collection, hash)
+    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash) FILTER (WHERE p_vectors IS NOT NULL)
+    INTO done_jobs, done_arms, homes, hashes FROM done;
+  END IF;
+  IF done_jobs IS DISTINCT FROM l.jobs OR done_arms IS DISTINCT FROM l.arms OR cardinality(done_jobs) <> p_count THEN
     RAISE SQLSTATE 'EQ002';
   END IF;
-  IF p_vectors IS NULL AND first_home = last_home THEN
-    INSERT INTO tally (collection, open, completed) VALUES (first_home, -p_count, p_count);
+  IF p_vectors IS NULL AND homes[1] = ALL (homes) THEN
+    INSERT INTO tally (collection, open, completed) VALUES (homes[1], -p_count, p_count);
     s.stored := 0;
   ELSE
-    SELECT array_agg(z.hash) AS hashes, array_agg(z.collection) AS homes INTO f
-      FROM (SELECT hash, collection FROM job WHERE id = ANY (l.jobs) ORDER BY id) z;
-    PERFORM note_completed(l, l.jobs, f.homes, f.hashes, p_vectors, p_truncated, p_now);
+    PERFORM note_completed(l, l.jobs, homes, hashes, p_vectors, p_truncated, p_now);
     s.stored := CASE WHEN p_vectors IS NULL THEN 0 ELSE p_count END;
   END IF;
   s.jobs := '{}';
