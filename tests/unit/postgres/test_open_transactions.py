@@ -4,9 +4,10 @@ import asyncio
 from datetime import timedelta
 
 import asyncpg
+import pytest
 
-from embedq.model import JobStatus, NewRecord, RecordId
-from embedq.stores.postgres import PostgresStore
+from embedq.model import Ask, JobStatus, NewRecord, RecordId, WorkerId
+from embedq.stores.postgres import PostgresStore, jobs
 from embedq.testing.stores.stage import (
     LATE,
     LEASE,
@@ -23,6 +24,7 @@ from embedq.testing.stores.stage import (
 )
 
 SOON = 5  # seconds: far less than the application's transaction stays open
+WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted AND clock_timestamp() > waitstart + interval '20 ms'"
 
 
 async def test_a_settle_does_not_wait_for_an_open_edit(store: PostgresStore, postgres_url: str) -> None:
@@ -44,6 +46,24 @@ async def test_a_settle_does_not_wait_for_an_open_edit(store: PostgresStore, pos
     assert (await store.settle([done(lease) for lease in leases], now=NOON)).jobs == {receipts[2].job_id}
     assert await embed_all(store) == 1
     assert await has_vector_of(store, "edited", "r2")
+
+
+async def test_a_whole_batch_waits_for_room_in_the_table_of_vectors(
+    store: PostgresStore, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever extends the table holds it longer than a job may be waited for; nothing is judged job by job."""
+    monkeypatch.setattr(jobs, "TURN", "SELECT 'no batch comes here'::int")
+    receipts = await write_many(store, 5)
+    leases = await take(store)
+    following = Ask(worker=WorkerId("w1"), spaces=[leases[0].space], limit=5, span=LEASE)
+    async with db.transaction():
+        await db.execute(f"LOCK TABLE embedq.vector_{leases[0].space} IN SHARE MODE")
+        settling = asyncio.create_task(store.settle([done(lease) for lease in leases], then=following, now=NOON))
+        async with asyncio.timeout(SOON):
+            while not await db.fetchval(WAITS):  # noqa: ASYNC110 only the database knows
+                await asyncio.sleep(0.01)
+
+    assert (await settling).jobs == {receipt.job_id for receipt in receipts}
 
 
 async def test_what_was_paid_for_is_kept_while_its_job_is_held(store: PostgresStore, postgres_url: str) -> None:

@@ -137,6 +137,7 @@ CREATE TABLE lease (
   worker  int NOT NULL,
   space   int NOT NULL,
   queued  timestamptz NOT NULL,                 -- since when its jobs waited, in the mean
+  fresh   boolean NOT NULL,                     -- none of its records can have a vector yet
   nonce   bigint NOT NULL,                      -- drawn by the caller: finds the lease whose answer was lost on the way
   jobs    bigint[] NOT NULL,                    -- ascending
   arms    int[] NOT NULL                        -- job.arms, read together with the text

@@ -273,9 +273,9 @@ BEGIN
   IF holder IS NULL THEN
     holder := enter_worker(p_worker, moment);
   END IF;
-  INSERT INTO lease (token, since, renewed, until, worker, space, queued, nonce, jobs, arms) VALUES (
+  INSERT INTO lease (token, since, renewed, until, worker, space, queued, fresh, nonce, jobs, arms) VALUES (
     answer.token, moment, moment, answer.until, holder, answer.space,
-    to_timestamp(queued / cardinality(taken) / 1000.0), p_nonce, given, given_arms);
+    to_timestamp(queued / cardinality(taken) / 1000.0), kinds & 2 = 0, p_nonce, given, given_arms);
   RETURN answer;
 END
 $$;

@@ -33,17 +33,24 @@ CREATE FUNCTION note_completed(
 LANGUAGE plpgsql AS $$
 DECLARE
   rids bigint[];
+  homes int[];
   c int;
   n int;
   found_now int := 0;
 BEGIN
   IF p_vectors IS NOT NULL THEN
     rids := ARRAY(SELECT u.job >> 12 FROM unnest(p_jobs) u (job));
-    EXECUTE format('SELECT store_%s($1, $2, $3, $4, $5)', l.space)
+    EXECUTE format('SELECT %s_%s($1, $2, $3, $4, $5)', CASE WHEN l.fresh THEN 'add' ELSE 'store' END, l.space)
     USING rids, p_collections, p_hashes, p_truncated, p_vectors;
     PERFORM note_success(l.space, p_now);
   END IF;
-  FOR c, n IN SELECT u.collection, count(*) FROM unnest(p_collections) u (collection) GROUP BY 1 LOOP
+  IF p_collections[1] = ALL (p_collections) THEN  -- the rule
+    homes := p_collections[1:1];
+  ELSE
+    homes := ARRAY(SELECT DISTINCT unnest(p_collections));
+  END IF;
+  FOREACH c IN ARRAY homes LOOP
+    n := cardinality(array_positions(p_collections, c));
     IF p_vectors IS NOT NULL THEN
       DELETE FROM missing m WHERE m.collection = c AND m.record = ANY (rids);
       GET DIAGNOSTICS found_now = ROW_COUNT;
@@ -67,6 +74,7 @@ BEGIN
   UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token, crashes = 0,
     forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
   WHERE ctid = ANY (p_rows);  -- safe: nobody moves a row that we have locked
+  l.fresh := false;  -- whoever comes here was not as expected
   PERFORM note_completed(l, p_jobs, p_collections, p_hashes, p_vectors, p_truncated, p_now);
 END
 $$;
@@ -381,6 +389,7 @@ BEGIN
   IF done_jobs IS DISTINCT FROM l.jobs OR done_arms IS DISTINCT FROM l.arms OR cardinality(done_jobs) <> p_count THEN
     RAISE SQLSTATE 'EQ002';
   END IF;
+  PERFORM set_config('lock_timeout', '0', true);  -- it was for the jobs: whoever makes room in a table is worth the wait
   IF p_vectors IS NULL AND homes[1] = ALL (homes) THEN
     INSERT INTO tally (collection, open, completed) VALUES (homes[1], -p_count, p_count);
     s.stored := 0;
@@ -390,7 +399,7 @@ BEGIN
   END IF;
   s.jobs := '{}';
   s.seconds := date_part('epoch', p_now - l.queued);
-EXCEPTION WHEN lock_not_available OR SQLSTATE 'EQ002' THEN
+EXCEPTION WHEN lock_not_available OR unique_violation OR SQLSTATE 'EQ002' THEN
   s := NULL;
 END
 $$;

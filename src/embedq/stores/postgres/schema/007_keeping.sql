@@ -144,6 +144,8 @@ CREATE FUNCTION learn(p_space int, p_dimensions int) RETURNS int
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
   fixed int;
+  verb text;
+  where_there text;
 BEGIN
   UPDATE space SET dimensions = coalesce(dimensions, p_dimensions) WHERE id = p_space RETURNING dimensions INTO fixed;
   IF fixed IS NOT NULL AND to_regclass(format('embedq.vector_%s', p_space)) IS NULL THEN
@@ -154,16 +156,19 @@ BEGIN
     END IF;
     EXECUTE format('CREATE INDEX ON embedq.vector_%s (substr(hash, 1, 8))', p_space);  -- small, to find what can be reused
     EXECUTE format('CREATE INDEX ON embedq.vector_%s (record) WHERE truncated', p_space);
-    -- how a settle stores vectors: a function of this table's own, so that its plan is kept
-    EXECUTE format('CREATE FUNCTION embedq.store_%1$s(bigint[], int[], bytea[], boolean[], vector[]) RETURNS void
-      LANGUAGE plpgsql AS $body$
-      BEGIN
-        INSERT INTO embedq.vector_%1$s (record, collection, hash, truncated, embedding)
-        SELECT u.rid, u.collection, u.hash, coalesce(u.truncated, false), u.embedding
-        FROM unnest($1, $2, $3, $4, $5) u (rid, collection, hash, truncated, embedding) WHERE u.embedding IS NOT NULL
-        ON CONFLICT (record) DO UPDATE
-        SET hash = excluded.hash, truncated = excluded.truncated, embedding = excluded.embedding;
-      END $body$', p_space);
+    -- how a settle stores vectors: functions of this table's own, so that their plans are kept. Where none of the records
+    -- can have one yet, adding them takes two thirds of the time.
+    FOR verb, where_there IN VALUES ('add', ''), ('store', 'ON CONFLICT (record) DO UPDATE
+        SET hash = excluded.hash, truncated = excluded.truncated, embedding = excluded.embedding') LOOP
+      EXECUTE format('CREATE FUNCTION embedq.%s_%s(bigint[], int[], bytea[], boolean[], vector[]) RETURNS void
+        LANGUAGE plpgsql AS $body$
+        BEGIN
+          INSERT INTO embedq.vector_%2$s (record, collection, hash, truncated, embedding)
+          SELECT u.rid, u.collection, u.hash, coalesce(u.truncated, false), u.embedding
+          FROM unnest($1, $2, $3, $4, $5) u (rid, collection, hash, truncated, embedding) WHERE u.embedding IS NOT NULL
+          %3$s;
+        END $body$', verb, p_space, where_there);
+    END LOOP;
     UPDATE control SET epoch = epoch + 1;
   END IF;
   RETURN fixed;
