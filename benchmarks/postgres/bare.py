@@ -34,10 +34,11 @@ COLUMNS = ("id", "status", "due", "token", "text", "hash")
 
 
 async def refill(db: asyncpg.Connection, jobs: int) -> None:
-    """Fill the table anew; it is vacuumed and analysed before anybody works on it."""
-    await db.execute("TRUNCATE bare, bare_vector")
+    """Fill the table with new jobs, and vacuum it before anybody works on it. Vectors stay, as ours do."""
+    await db.execute("TRUNCATE bare")
+    first = await db.fetchval("SELECT coalesce(max(id) + 1, 0) FROM bare_vector")
     now = datetime.now(UTC)
-    rows = [(number, 0, now, 0, text(number), b"h" * 32) for number in range(jobs)]
+    rows = [(first + number, 0, now, 0, text(number), b"h" * 32) for number in range(jobs)]
     await db.copy_records_to_table("bare", records=rows, columns=COLUMNS)
     await db.execute("VACUUM ANALYZE bare")
 
