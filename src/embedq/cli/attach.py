@@ -3,8 +3,8 @@
 import asyncio
 import csv
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -60,19 +60,18 @@ def attach(  # noqa: PLR0913 each is an option that people write
     Triggers note keys only; workers do the rest. Run it again to have every row looked at again, or to go on where it
     was cut off. Names with commas are written in double quotes.
     """
+    wanted = {
+        "key": columns(key),
+        "text": columns(text),
+        "into": _one("--into", into),
+        "priority": priority,
+        "tenant": _one("--tenant", tenant),
+        "attributes": columns(attributes or ""),
+        "collection": collection,
+    }
 
     async def work(app: App) -> tuple[Attached, Mapping[str, Counts]]:
-        found = await app.client.tables.attach(
-            name,
-            key=columns(key),
-            text=columns(text),
-            into=_one("--into", into),
-            priority=priority,
-            tenant=_one("--tenant", tenant),
-            attributes=columns(attributes or ""),
-            collection=collection,
-        )
-        return await _walk(app, found), (await app.operator.status()).counts
+        return await _attach(app, name, wanted), (await app.operator.status()).counts
 
     if load(url=url).url.startswith("sqlite:"):
         raise Invalid(ELSEWHERE)  # before a file is made for nothing
@@ -125,19 +124,19 @@ def _one(option: str, written: str | None) -> str | None:
     return names[0] if names else None
 
 
-async def _walk(app: App, found: Attached) -> Attached:
-    """Have all rows looked at. Workers that run do it too; whoever is faster."""
-    try:
-        return await _walk_to_the_end(app, found)
-    except asyncio.CancelledError:
-        warn("interrupted: the table is attached, and the same command, or any worker, goes on where this stopped")
-        raise
-
-
-async def _walk_to_the_end(app: App, found: Attached) -> Attached:
+async def _attach(app: App, name: str, wanted: Mapping[str, Any]) -> Attached:
+    """Attach a table and have its rows looked at, with a bar for whoever watches."""
     heading = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*heading, console=console(errors=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(f"looking at {literal(found.attachment.table)}", total=found.rows)
+        task = bar.add_task(f"attaching {literal(name)}, once open transactions on it end", total=None)
+        found = await app.client.tables.attach(name, **wanted)
+        bar.update(task, description=f"looking at {literal(found.attachment.table)}", total=found.rows)
+        return await _walk(app, found, lambda seen, rows: bar.update(task, completed=seen, total=rows))
+
+
+async def _walk(app: App, found: Attached, show: Callable[[int, int], None]) -> Attached:
+    """Have all rows looked at. Workers that run do it too; whoever is faster."""
+    try:
         while found.walking and found.problem is None:
             if not await app.client.tables.gather():
                 await asyncio.sleep(PAUSE)
@@ -145,7 +144,10 @@ async def _walk_to_the_end(app: App, found: Attached) -> Attached:
             if found.collection not in now:
                 raise NotFound(f"{found.collection} was detached by somebody else just now")
             found = now[found.collection]
-            bar.update(task, completed=found.seen, total=max(found.rows, found.seen))
+            show(found.seen, max(found.rows, found.seen))
+    except asyncio.CancelledError:
+        warn("interrupted: the table is attached, and the same command, or any worker, goes on where this stopped")
+        raise
     return found
 
 

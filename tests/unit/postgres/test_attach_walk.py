@@ -42,14 +42,7 @@ async def test_progress_is_told(store: PostgresStore, db: asyncpg.Connection) ->
         steps.append((now.rows, now.seen, now.walking))
 
     assert {rows for rows, _, _ in steps} == {2500}
-    assert [seen for _, seen, _ in steps] == [
-        0,
-        125,
-        375,
-        875,
-        1875,
-        2500,
-    ]  # small steps at first: workers begin at once
+    assert [seen for _, seen, _ in steps] == [0, 125, 375, 875, 1875, 2500]  # small at first: workers begin at once
     assert [walking for _, _, walking in steps] == [True] * 5 + [False]
 
 
