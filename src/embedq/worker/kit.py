@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from embedq.ports import Store
@@ -37,6 +37,7 @@ class Kit:
     timing: Timing
     pulse: Pulse
     stopping: asyncio.Event
+    seeking: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the worker that looks for work
 
     async def nap(self, span: timedelta) -> None:
         """Wait for a span, or until the pool stops."""

@@ -80,6 +80,11 @@ class Runner:
             self._troubles += 1
 
     async def _find_work(self) -> Batch | None:
+        """Look for work, one idle worker at a time: who finds some lets the next one look, and one waits for all."""
+        async with self._kit.seeking:
+            return None if self._kit.stopping.is_set() else await self._seek()
+
+    async def _seek(self) -> Batch | None:
         self._bench.changed.clear()
         ask = self._ask(prefetch=False)
         if ask is None and self._bench.is_empty:
