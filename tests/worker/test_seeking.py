@@ -13,12 +13,12 @@ WORKERS = 4
 
 
 class Watched:
-    """Counts the leases that are asked for, and those who wait for work."""
+    """Counts the leases that are asked for and those who wait for work, whom only a ring of ours wakes."""
 
     def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
         """Watch this house's store."""
-        self._lease, self._wait = house.store.lease, house.store.wait_for_work
-        self._changed = asyncio.Event()
+        self._lease = house.store.lease
+        self._bell, self._waits = asyncio.Event(), asyncio.Event()
         self.leases = self.waiting = self.most = 0
         monkeypatch.setattr(house.store, "lease", self.lease)
         monkeypatch.setattr(house.store, "wait_for_work", self.wait_for_work)
@@ -28,21 +28,27 @@ class Watched:
         self.leases += 1
         return await self._lease(ask)
 
-    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
+    async def wait_for_work(self, _: timedelta) -> None:
         """Wait."""
         self.waiting += 1
         self.most = max(self.most, self.waiting)
-        self._changed.set()
+        self._waits.set()
         try:
-            await self._wait(timeout)
+            await self._bell.wait()
         finally:
             self.waiting -= 1
 
-    async def until_idle(self) -> None:
-        """Wait until somebody waits for work after this moment."""
-        self._changed.clear()
+    async def idle(self) -> None:
+        """Wait until somebody waits for work."""
         async with asyncio.timeout(PATIENCE):
-            await self._changed.wait()
+            await self._waits.wait()
+
+    async def ring(self) -> None:
+        """Wake whoever waits, and wait until somebody waits again."""
+        self._waits.clear()
+        bell, self._bell = self._bell, asyncio.Event()
+        bell.set()
+        await self.idle()
 
 
 async def test_one_of_four_idle_workers_waits_for_all(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,28 +56,29 @@ async def test_one_of_four_idle_workers_waits_for_all(house: House, monkeypatch:
     watched = Watched(house, monkeypatch)
     await house.declare()
     await house.pool(workers=WORKERS, poll_interval=LONG).start()
-    await watched.until_idle()
+    await watched.idle()
+    await house.put(["a"])
     before = watched.leases
 
-    idle = asyncio.create_task(watched.until_idle())
-    await asyncio.sleep(0)
-    await house.put(["a"])
-    await house.settled(completed=1)
-    await idle
+    await watched.ring()
 
+    await house.settled(completed=1)
     assert watched.leases - before == 2
     assert watched.most == 1
 
 
-async def test_idle_workers_take_turns_at_looking(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often they look, never two of them at once."""
+async def test_a_ring_for_nothing_costs_one_fetch(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many workers are idle, and however often it rings, never two of them look at once."""
     watched = Watched(house, monkeypatch)
     await house.declare()
-    await house.pool(workers=WORKERS, poll_interval=timedelta(milliseconds=1)).start()
+    await house.pool(workers=WORKERS, poll_interval=LONG).start()
+    await watched.idle()
+    before = watched.leases
 
     for _ in range(20):
-        await watched.until_idle()
+        await watched.ring()
 
+    assert watched.leases - before == 20
     assert watched.most == 1
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import csv
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -60,18 +60,19 @@ def attach(  # noqa: PLR0913 each is an option that people write
     Triggers note keys only; workers do the rest. Run it again to have every row looked at again, or to go on where it
     was cut off. Names with commas are written in double quotes.
     """
-    wanted = {
-        "key": columns(key),
-        "text": columns(text),
-        "into": _one("--into", into),
-        "priority": priority,
-        "tenant": _one("--tenant", tenant),
-        "attributes": columns(attributes or ""),
-        "collection": collection,
-    }
 
     async def work(app: App) -> tuple[Attached, Mapping[str, Counts]]:
-        return await _attach(app, name, wanted), (await app.operator.status()).counts
+        attaching = app.client.tables.attach(
+            name,
+            key=columns(key),
+            text=columns(text),
+            into=_one("--into", into),
+            priority=priority,
+            tenant=_one("--tenant", tenant),
+            attributes=columns(attributes or ""),
+            collection=collection,
+        )
+        return await _watch(app, name, attaching), (await app.operator.status()).counts
 
     if load(url=url).url.startswith("sqlite:"):
         raise Invalid(ELSEWHERE)  # before a file is made for nothing
@@ -124,12 +125,12 @@ def _one(option: str, written: str | None) -> str | None:
     return names[0] if names else None
 
 
-async def _attach(app: App, name: str, wanted: Mapping[str, Any]) -> Attached:
-    """Attach a table and have its rows looked at, with a bar for whoever watches."""
+async def _watch(app: App, name: str, attaching: Awaitable[Attached]) -> Attached:
+    """Wait until a table is attached and have its rows looked at, with a bar for whoever watches."""
     heading = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*heading, console=console(errors=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(f"attaching {literal(name)}, once open transactions on it end", total=None)
-        found = await app.client.tables.attach(name, **wanted)
+        found = await attaching
         bar.update(task, description=f"looking at {literal(found.attachment.table)}", total=found.rows)
         return await _walk(app, found, lambda seen, rows: bar.update(task, completed=seen, total=rows))
 
