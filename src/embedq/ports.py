@@ -201,10 +201,7 @@ class Leasing(Protocol):
         ...
 
     async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
-        """Return soon after jobs may have become ready or were told to wait, here or elsewhere, or after `timeout`.
-
-        One worker waits for all of its process: when a colleague's job is due, it learns by asking again.
-        """
+        """Return soon after jobs may have become ready, or were told to wait, here or elsewhere; or after `timeout`."""
         ...
 
 

@@ -8,12 +8,13 @@ from embedq.testing.stores.promises import PromiseFacts
 from embedq.testing.stores.races import RaceFacts
 from embedq.testing.stores.rules import RuleFacts
 from embedq.testing.stores.searching import SearchFacts
+from embedq.testing.stores.waiting import WaitingFacts
 from embedq.testing.stores.walks import WalkFacts
 
 __all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
 
 
-class JobStoreSuite(RuleFacts, PromiseFacts, LeaseFacts, OperatingFacts, RaceFacts):
+class JobStoreSuite(RuleFacts, PromiseFacts, LeaseFacts, WaitingFacts, OperatingFacts, RaceFacts):
     """What a job store must keep."""
 
 

@@ -1,8 +1,4 @@
-"""Leasing, renewing, settling in batches, lanes, waiting."""
-
-import asyncio
-from datetime import timedelta
-from time import monotonic
+"""Leasing, renewing, settling in batches, lanes."""
 
 from embedq.model import (
     Ask,
@@ -38,8 +34,6 @@ from embedq.testing.stores.stage import (
     write,
     write_many,
 )
-
-SOON = 3  # seconds: less than any store's poll
 
 
 class LeaseFacts(Stage):
@@ -317,27 +311,6 @@ class LeaseFacts(Stage):
         await write(store, "B", at=NOON + MINUTE)
         assert not (await take_one(store, at=NOON + MINUTE)).forced
 
-    async def test_waiting_for_work_ends_when_there_is_some(self, store: Store, other: Store) -> None:
-        """A worker that waits is woken by a put in another process, long before its time-out."""
-        waiting = await _waiting(store)
-
-        await write(other, "A")
-
-        async with asyncio.timeout(SOON):
-            await waiting
-        assert len(await take(store)) == 1
-
-    async def test_waiting_for_work_ends_when_a_job_is_told_to_wait(self, store: Store) -> None:
-        """Whoever waits for all workers of a process must learn when the job that one of them failed at is due."""
-        await write(store, "A")
-        lease = await take_one(store)
-        waiting = await _waiting(store)
-
-        await store.settle([retry(lease)], now=NOON)
-
-        async with asyncio.timeout(SOON):
-            await waiting
-
     async def test_an_embedding_status_follows_its_job(self, store: Store) -> None:
         """Pending, failed with its reason, pending again after a revival, embedded."""
         receipt = await write(store, "A")
@@ -356,14 +329,3 @@ class LeaseFacts(Stage):
             EmbeddingStatus.PENDING,
             EmbeddingStatus.EMBEDDED,
         ]
-
-
-async def _waiting(store: Store) -> asyncio.Task[None]:
-    """Have a worker wait that has found nothing, once news of what was done before has gone round."""
-    calm, spent = timedelta(seconds=0.3), 0.0
-    while spent < calm.total_seconds():
-        assert await take(store) == []
-        began = monotonic()
-        await store.wait_for_work(calm)
-        spent = monotonic() - began
-    return asyncio.create_task(store.wait_for_work(timedelta(seconds=60)))
