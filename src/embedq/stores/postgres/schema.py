@@ -6,6 +6,7 @@ from importlib import resources
 import asyncpg
 
 from embedq.errors import NotFound, StoreUnusable
+from embedq.stores.postgres import functions
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
 from embedq.stores.postgres.faults import Fault, state_of, translated
@@ -49,20 +50,29 @@ async def require(address: Address) -> None:
     try:
         await _check_versions(connection, address)
         found = await _installed(connection, address, newest)
+        if found == 0:
+            raise NotFound(f"{address.shown} has no embedq in it: `embedq up` or `embedq init` installs it")
+        if found < newest:
+            raise StoreUnusable(f"{address.shown} has schema {found}, this embedq needs {newest}: run `embedq init`")
+        if not await functions.are_ours(connection, address):
+            raise StoreUnusable(f"{address.shown} has the functions of an older embedq: run `embedq init`")
     except Fault as error:
         raise translated(error, address.shown) from error
     finally:
         await connection.close()
-    if found == 0:
-        raise NotFound(f"{address.shown} has no embedq in it: `embedq up` or `embedq init` installs it")
-    if found < newest:
-        raise StoreUnusable(f"{address.shown} has schema {found}, this embedq needs {newest}: run `embedq init`")
+
+
+async def check_version(connection: Connection, address: Address) -> None:
+    """Refuse to go on in a database that a newer embedq has taken over."""
+    await _installed(connection, address, migrations()[-1][0])
+    if not await functions.are_ours(connection, address):
+        raise StoreUnusable(f"{address.shown} has the functions of another embedq: run the same version everywhere")
 
 
 async def _migrate(connection: Connection, address: Address) -> None:
     known = migrations()
     newest = known[-1][0]
-    if await _installed(connection, address, newest) == newest:
+    if await _is_current(connection, address, newest):
         if await connection.fetchval(EXTENSION) is None:
             raise StoreUnusable(
                 f"the vector extension of {address.shown} was dropped, and every vector with it: restore a backup, or "
@@ -79,6 +89,14 @@ async def _migrate(connection: Connection, address: Address) -> None:
             if version > installed:
                 await connection.execute(script)
                 await connection.execute(NOTE, version)
+        if not await functions.are_ours(connection, address):
+            await functions.replace(connection)
+
+
+async def _is_current(connection: Connection, address: Address, newest: int) -> bool:
+    if await _installed(connection, address, newest) < newest:
+        return False
+    return await functions.are_ours(connection, address)
 
 
 async def _check_versions(connection: Connection, address: Address) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Self
 
-from embedq.errors import StoreUnusable
 from embedq.policy.texts import Limits
 from embedq.stores.postgres import index
 from embedq.stores.postgres.address import parse
@@ -10,11 +9,9 @@ from embedq.stores.postgres.attaching.side import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.jobs import PostgresQueue
-from embedq.stores.postgres.schema import install, migrations, require
+from embedq.stores.postgres.schema import check_version, install, require
 from embedq.stores.postgres.upkeep import PostgresUpkeep
 from embedq.telemetry import Telemetry
-
-VERSION = "SELECT coalesce(max(version), 0) FROM embedq.migration"
 
 
 class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresUpkeep):
@@ -54,13 +51,7 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresUp
 
     async def check(self) -> None:
         """See `ports.Store`."""
-        row = await self._database.fetchrow(VERSION)
-        newest = migrations()[-1][0]
-        if row[0] > newest:
-            raise StoreUnusable(
-                f"{self._database.address.shown} has schema version {row[0]}, this embedq knows {newest}: "
-                "upgrade embedq"
-            )
+        await self._database.run(lambda db: check_version(db, self._database.address), repeat=True)
 
     async def close(self) -> None:
         """See `ports.Store`."""

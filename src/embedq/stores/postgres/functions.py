@@ -1,0 +1,79 @@
+"""The database's functions: no migrations, but replaced as a whole by a version of embedq that has others."""
+
+import hashlib
+from functools import cache
+from importlib import resources
+
+from embedq import __version__
+from embedq.errors import StoreUnusable
+from embedq.stores.postgres.address import Address
+from embedq.stores.postgres.connection import Connection
+
+INSTALLED = "SELECT version, digest FROM embedq.functions"
+NOTE = """
+INSERT INTO embedq.functions (version, digest) VALUES ($1, $2)
+ON CONFLICT (one) DO UPDATE SET version = excluded.version, digest = excluded.digest
+"""
+
+# Remove the functions of another version, and the types they answer with. What was written for one table or one space
+# (its name ends in a number) stays, and so does what belongs to an extension.
+REMOVE = """
+DO $$
+DECLARE
+  f regprocedure;
+  t regtype;
+BEGIN
+  FOR f IN SELECT p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'embedq'::regnamespace
+      AND p.proname !~ '_[0-9]+$' AND NOT EXISTS (
+        SELECT FROM pg_catalog.pg_depend d
+        WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+  LOOP
+    EXECUTE 'DROP FUNCTION ' || f;
+  END LOOP;
+  FOR t IN SELECT c.reltype FROM pg_catalog.pg_class c
+    WHERE c.relnamespace = 'embedq'::regnamespace AND c.relkind = 'c'
+  LOOP
+    EXECUTE 'DROP TYPE ' || t;
+  END LOOP;
+END
+$$
+"""
+
+
+@cache
+def sources() -> tuple[str, ...]:
+    """Read the files, in the order of their names."""
+    folder = resources.files(__package__).joinpath("functions")
+    named = sorted((item.name, item.read_text()) for item in folder.iterdir() if item.name.endswith(".sql"))
+    return tuple(text for _, text in named)
+
+
+@cache
+def digest() -> str:
+    """Tell these functions from any others."""
+    return hashlib.sha256("\n".join(sources()).encode()).hexdigest()
+
+
+async def are_ours(connection: Connection, address: Address) -> bool:
+    """Say whether these functions are installed; those of a newer embedq are refused."""
+    found = await connection.fetchrow(INSTALLED)
+    if found is None:
+        return False
+    if found["digest"] != digest() and _numbers(found["version"]) > _numbers(__version__):
+        raise StoreUnusable(
+            f"{address.shown} has the functions of embedq {found['version']}, this is {__version__}: upgrade embedq, "
+            "or open another database"
+        )
+    return bool(found["digest"] == digest())
+
+
+async def replace(connection: Connection) -> None:
+    """Install these functions in the place of others; part of the caller's transaction."""
+    await connection.execute(REMOVE)
+    for source in sources():
+        await connection.execute(source)
+    await connection.execute(NOTE, __version__, digest())
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())

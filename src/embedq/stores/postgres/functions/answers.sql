@@ -1,0 +1,24 @@
+-- What functions answer with, where it is more than a value or rows of a table. Files are installed in the order of their
+-- names, this one first: the others name these types.
+
+-- What a put answers: a problem and nothing written, or per record its place in the request, its job and how it stands
+-- (0 pending, 1 embedded, 2 failed). For records that are all new there are only their numbers, in the request's order.
+CREATE TYPE receipts AS (
+  problem text, fresh bigint[], space int, places int[], jobs bigint[], serials bigint[], statuses int[]
+);
+
+-- A lease as a worker gets it. `taken` are its jobs in the order of the line, with their collections (one, if all are of
+-- one). Of what is rare there are only those jobs it is said of: a serial that is not the record's number, forced,
+-- attempts, crashes. Then the records, with `rids` unless they are just those of the jobs in their order; those that lack
+-- a current vector. Or no jobs, and how long to wait.
+CREATE TYPE leased AS (
+  token bigint, until timestamptz, space int, taken bigint[], collections int[], renumbered bigint[], serials bigint[],
+  forced bigint[], tried bigint[], attempts smallint[], crashed bigint[], crashes smallint[], rids bigint[],
+  records text[], texts text[], hashes bytea[], lacking bigint[], again interval, solo boolean, from_line boolean,
+  mark_keys bigint[], mark_jobs bigint[], scan_seconds float8, epoch bigint
+);
+
+-- What a settle answers: the jobs that were still ours, those that somebody else holds just now, those that became dead
+-- letters not by a worker's word, whether jobs became ready, and how many vectors were stored after how many seconds in
+-- the mean.
+CREATE TYPE settled AS (jobs bigint[], busy bigint[], buried bigint[], wakes boolean, stored int, seconds float8);

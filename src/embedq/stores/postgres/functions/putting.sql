@@ -1,0 +1,200 @@
+-- Write records that were never there, with their jobs; answer with their numbers, in the order of the arguments, and
+-- NULL where another writer was faster. Ids come sorted: two writers of the same new ids never wait in a circle.
+CREATE FUNCTION plant(
+  p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
+  p_priorities smallint[], p_places int[], p_now timestamptz
+) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  total int := cardinality(p_ids);
+  numbers bigint[] := ARRAY(SELECT nextval('record_rid') FROM generate_series(1, total));
+  rids bigint[];
+  added int;
+BEGIN
+  -- numbers follow the request's order, so that older places in it go first
+  rids := ARRAY(SELECT numbers[p.rank] FROM (
+    SELECT n, rank() OVER (ORDER BY p_places[n]) AS rank FROM generate_series(1, total) n) p ORDER BY p.n);
+  INSERT INTO record (rid, collection, id, hash, text, attributes, tenant, created_at, updated_at)
+  SELECT u.rid, p_collection, u.id, u.hash, u.text, coalesce(u.attributes, '{}'), u.tenant, p_now, p_now
+  FROM unnest(rids, p_ids, p_hashes, p_texts, p_attributes, p_tenants) u (rid, id, hash, text, attributes, tenant)
+  ON CONFLICT (collection, id) DO NOTHING;
+  GET DIAGNOSTICS added = ROW_COUNT;
+  IF added < total THEN
+    rids := ARRAY(SELECT x.rid FROM unnest(rids) WITH ORDINALITY u (rid, n) LEFT JOIN record x ON x.rid = u.rid
+      ORDER BY u.n);
+  END IF;
+  INSERT INTO job (id, serial, collection, priority, queued_at, hash, created_at)
+  SELECT (u.rid << 12) | p_space, u.rid, p_collection, u.priority, p_now, u.hash, p_now
+  FROM unnest(rids, p_hashes, p_priorities) u (rid, hash, priority) WHERE u.rid IS NOT NULL;
+  INSERT INTO ready (space, collection, key, job, arms, kind)
+  SELECT p_space, p_collection, place(u.priority, 0::smallint, p_now), (u.rid << 12) | p_space, 1, 0
+  FROM unnest(rids, p_priorities) u (rid, priority) WHERE u.rid IS NOT NULL;
+  INSERT INTO missing SELECT p_collection, u.rid FROM unnest(rids) u (rid) WHERE u.rid IS NOT NULL;
+  INSERT INTO tally (collection, open, records, missing) VALUES (p_collection, added, added, added);
+  RETURN rids;
+END
+$$;
+
+-- Write records that were there and differ, and arm those that RULES 3 says. Records are locked, then jobs; only what
+-- is read after that decides.
+CREATE FUNCTION revise(
+  p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
+  p_priorities smallint[], p_now timestamptz
+) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  rids bigint[];
+  theirs text[];
+  moved bigint[];
+  back int;
+  armed bigint[];
+  armed_hashes bytea[];
+  armed_priorities smallint[];
+  raised bigint[];
+  raised_priorities smallint[];
+BEGIN
+  PERFORM FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids) ORDER BY x.rid FOR NO KEY UPDATE;
+  SELECT array_agg(x.rid) INTO rids FROM unnest(p_ids, p_hashes, p_priorities) u (id, hash, priority)
+    JOIN record x ON x.collection = p_collection AND x.id = u.id
+    LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
+    WHERE x.valid_to IS NOT NULL OR x.hash <> u.hash OR (j.status = 0 AND u.priority > j.priority);
+  PERFORM FROM job j WHERE j.id = ANY (ARRAY(SELECT (u.rid << 12) | p_space FROM unnest(rids) u (rid)))
+    ORDER BY j.id FOR NO KEY UPDATE;
+  SELECT array_agg(z.rid) FILTER (WHERE z.moved), count(*) FILTER (WHERE z.dead),
+    array_agg(z.rid) FILTER (WHERE z.arms), array_agg(z.hash) FILTER (WHERE z.arms),
+    array_agg(z.priority) FILTER (WHERE z.arms),
+    array_agg(z.job) FILTER (WHERE NOT z.arms AND z.raises), array_agg(z.priority) FILTER (WHERE NOT z.arms AND z.raises),
+    array_agg(z.id) FILTER (WHERE z.theirs)
+  INTO moved, back, armed, armed_hashes, armed_priorities, raised, raised_priorities, theirs
+  FROM (
+    SELECT x.rid, u.id, u.hash, u.priority, j.id AS job, x.valid_to IS NOT NULL AS dead,
+      x.valid_to IS NOT NULL OR x.hash <> u.hash AS moved,
+      (x.valid_to IS NOT NULL OR x.hash <> u.hash)
+        AND NOT (coalesce(v.hash = u.hash, false) AND j.status IS DISTINCT FROM 0) AS arms,
+      coalesce(j.status = 0 AND u.priority > j.priority, false) AS raises,
+      x.tenant IS DISTINCT FROM u.tenant AND x.hash <> '' AS theirs
+    FROM unnest(p_ids, p_hashes, p_tenants, p_priorities) u (id, hash, tenant, priority)
+    JOIN record x ON x.collection = p_collection AND x.id = u.id
+    LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
+    LEFT JOIN stored(p_space, rids) v ON v.record = x.rid) z;
+  IF theirs IS NOT NULL THEN  -- it came between the check and the lock: undo all of it
+    RAISE EXCEPTION USING ERRCODE = 'EQ001', MESSAGE = to_json(theirs)::text;
+  END IF;
+  UPDATE record x SET hash = u.hash, text = u.text, attributes = coalesce(u.attributes, '{}'), tenant = u.tenant,
+    updated_at = p_now, valid_to = NULL
+  FROM unnest(p_ids, p_hashes, p_texts, p_attributes, p_tenants) u (id, hash, text, attributes, tenant)
+  WHERE x.collection = p_collection AND x.id = u.id
+    AND (x.valid_to IS NOT NULL OR x.hash <> u.hash OR x.attributes <> coalesce(u.attributes, '{}'));
+  IF back > 0 THEN
+    INSERT INTO tally (collection, records) VALUES (p_collection, back);
+  END IF;
+  IF armed IS NOT NULL THEN
+    PERFORM arm(p_collection, p_space, armed, armed_hashes, armed_priorities, false, p_now);
+  END IF;
+  IF moved IS NOT NULL THEN
+    PERFORM note_missing(p_collection, p_space, moved);
+  END IF;
+  IF raised IS NOT NULL THEN
+    PERFORM raise_priority(raised, raised_priorities);
+  END IF;
+END
+$$;
+
+-- Write records and arm their jobs, all or none, in one call. A caller that knows an older collection writes nothing.
+CREATE FUNCTION put(
+  p_name text, p_collection int, p_revision int, p_places int[], p_ids text[], p_texts text[], p_hashes bytea[],
+  p_attributes jsonb[], p_tenants text[], p_priorities smallint[], p_now timestamptz, p_notify boolean
+) RETURNS receipts
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  answer receipts;
+  moment timestamptz := coalesce(p_now, clock_timestamp());
+  known text[];
+  theirs text[];
+  n record;
+  e record;
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(1701667441, p_collection);  -- the collection stays as it is until we commit
+  SELECT c.space INTO answer.space FROM collection c
+    WHERE c.name = p_name AND c.id = p_collection AND c.revision = p_revision;
+  IF NOT FOUND THEN
+    answer.problem := 'changed';
+    RETURN answer;
+  END IF;
+  SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
+  IF known IS NULL THEN
+    answer.fresh := plant(p_collection, answer.space, p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities,
+      p_places, moment);
+    IF array_position(answer.fresh, NULL) IS NULL THEN
+      IF p_notify THEN
+        PERFORM pg_notify('embedq', '');
+      END IF;
+      RETURN answer;
+    END IF;
+  ELSE
+    SELECT array_agg(u.id) INTO theirs FROM unnest(p_ids, p_tenants) u (id, tenant)
+      JOIN record x ON x.collection = p_collection AND x.id = u.id
+      WHERE x.tenant IS DISTINCT FROM u.tenant AND x.hash <> '';
+    IF theirs IS NOT NULL THEN
+      answer.problem := to_json(theirs)::text;
+      RETURN answer;
+    END IF;
+    SELECT array_agg(u.id) AS ids, array_agg(u.text) AS texts, array_agg(u.hash) AS hashes,
+      array_agg(u.attributes) AS attributes, array_agg(u.tenant) AS tenants, array_agg(u.priority) AS priorities,
+      array_agg(u.place) AS places INTO n
+    FROM unnest(p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities, p_places)
+      u (id, text, hash, attributes, tenant, priority, place)
+    WHERE NOT EXISTS (SELECT FROM record x WHERE x.collection = p_collection AND x.id = u.id);
+    IF n.ids IS NOT NULL THEN
+      PERFORM plant(p_collection, answer.space, n.ids, n.texts, n.hashes, n.attributes, n.tenants, n.priorities,
+        n.places, moment);
+    END IF;
+  END IF;
+  -- mostly nothing differs, and then nothing is locked
+  SELECT array_agg(u.id) AS ids, array_agg(u.text) AS texts, array_agg(u.hash) AS hashes,
+    array_agg(u.attributes) AS attributes, array_agg(u.tenant) AS tenants, array_agg(u.priority) AS priorities INTO e
+  FROM unnest(p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities)
+    u (id, text, hash, attributes, tenant, priority)
+  JOIN record x ON x.collection = p_collection AND x.id = u.id
+  LEFT JOIN job j ON j.id = (x.rid << 12) | answer.space
+  WHERE x.valid_to IS NOT NULL OR x.hash <> u.hash OR x.attributes <> coalesce(u.attributes, '{}')
+    OR x.tenant IS DISTINCT FROM u.tenant OR (j.status = 0 AND u.priority > j.priority);
+  IF e.ids IS NOT NULL THEN
+    PERFORM revise(p_collection, answer.space, e.ids, e.texts, e.hashes, e.attributes, e.tenants, e.priorities, moment);
+  END IF;
+  IF p_notify THEN
+    PERFORM pg_notify('embedq', '');
+  END IF;
+  answer.fresh := NULL;
+  SELECT array_agg(u.place), array_agg(j.id), array_agg(j.serial),
+    array_agg(CASE WHEN m.record IS NULL THEN 1 WHEN g.hash = x.hash THEN 2 ELSE 0 END)
+  INTO answer.places, answer.jobs, answer.serials, answer.statuses
+  FROM unnest(p_ids, p_places) u (id, place) JOIN record x ON x.collection = p_collection AND x.id = u.id
+  LEFT JOIN job j ON j.id = (x.rid << 12) | answer.space
+  LEFT JOIN missing m ON m.collection = p_collection AND m.record = x.rid
+  LEFT JOIN given_up g ON g.collection = p_collection AND g.record = x.rid;
+  RETURN answer;
+END
+$$;
+
+-- The same for callers whose driver knows no arrays: everything is one JSON text, hashes in hex, and so is the answer.
+CREATE FUNCTION put_json(p_request text) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
+DECLARE
+  request jsonb := p_request::jsonb;
+  answer receipts;
+  r record;
+BEGIN
+  SELECT array_agg(x.place) AS places, array_agg(x.id) AS ids, array_agg(x.text) AS texts,
+    array_agg(decode(x.hash, 'hex')) AS hashes, array_agg(x.attributes) AS attributes, array_agg(x.tenant) AS tenants,
+    array_agg(x.priority) AS priorities INTO r
+  FROM jsonb_to_recordset(request -> 'records')
+    x (place int, id text, text text, hash text, attributes jsonb, tenant text, priority smallint);
+  answer := put(request ->> 'name', (request ->> 'collection')::int, (request ->> 'revision')::int, r.places, r.ids,
+    r.texts, r.hashes, r.attributes, r.tenants, r.priorities, (request ->> 'now')::timestamptz, true);
+  RETURN to_json(answer)::text;
+END
+$$;

@@ -1,0 +1,222 @@
+-- Take open jobs, whose rows are locked, from wherever they are, and cancel them. A lease no longer names them; they note
+-- whose they were. Nobody who holds a lease waits for a job's row, so waiting for a lease here makes no circle.
+CREATE FUNCTION withdraw(p_jobs bigint[], p_reason text, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  l lease;
+BEGIN
+  IF cardinality(unqueue(p_jobs)) < cardinality(p_jobs) THEN
+    FOR l IN SELECT * FROM lease WHERE jobs && p_jobs ORDER BY token FOR UPDATE LOOP
+      UPDATE job SET token = l.token WHERE id = ANY (l.jobs) AND id = ANY (p_jobs);
+      PERFORM shrink(l.token, p_jobs);
+    END LOOP;
+  END IF;
+  WITH gone AS (
+    UPDATE job j SET status = 4, completed_at = p_now, cancelled_at = p_now, reason = p_reason, retrying = false,
+      hash = x.hash FROM record x WHERE j.id = ANY (p_jobs) AND x.rid = j.id >> 12 RETURNING j.collection)
+  INSERT INTO tally (collection, open, cancelled) SELECT collection, -count(*), count(*) FROM gone GROUP BY 1;
+END
+$$;
+
+-- Take records, which are locked and live, out of search.
+CREATE FUNCTION hide(p_collection int, p_space int, p_records bigint[], p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  hidden int;
+  found_now int;
+BEGIN
+  UPDATE record SET valid_to = p_now WHERE rid = ANY (p_records) AND valid_to IS NULL;
+  GET DIAGNOSTICS hidden = ROW_COUNT;
+  IF to_regclass(format('embedq.vector_%s', p_space)) IS NOT NULL THEN
+    EXECUTE format('DELETE FROM vector_%s WHERE record = ANY ($1)', p_space) USING p_records;
+  END IF;
+  DELETE FROM missing m WHERE m.collection = p_collection AND m.record = ANY (p_records);
+  GET DIAGNOSTICS found_now = ROW_COUNT;
+  INSERT INTO tally (collection, records, missing) VALUES (p_collection, -hidden, -found_now);
+END
+$$;
+
+-- Delete records and cancel their jobs; a dead letter that is there stays. With p_purge text and vector go for good.
+-- Answer with the records that were there.
+CREATE FUNCTION retire(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  moment timestamptz := coalesce(p_now, clock_timestamp());
+  ids text[];
+  rids bigint[];
+  live bigint[];
+  hashes bytea[];
+  opened bigint[];
+BEGIN
+  SELECT array_agg(z.id), array_agg(z.rid), array_agg(z.rid) FILTER (WHERE z.valid_to IS NULL), array_agg(z.hash)
+  INTO ids, rids, live, hashes FROM (
+    SELECT x.id, x.rid, x.valid_to, x.hash FROM record x
+    WHERE x.collection = p_collection AND x.id = ANY (p_ids) AND (x.valid_to IS NULL OR (p_purge AND x.hash <> ''))
+    ORDER BY x.rid FOR UPDATE) z;
+  IF rids IS NULL THEN
+    RETURN '{}';
+  END IF;
+  SELECT array_agg(z.id) FILTER (WHERE z.status = 0) INTO opened FROM (
+    SELECT j.id, j.status FROM job j WHERE j.id = ANY (ARRAY(SELECT (u.rid << 12) | p_space FROM unnest(rids) u (rid)))
+    ORDER BY j.id FOR NO KEY UPDATE) z;
+  IF live IS NOT NULL THEN
+    PERFORM hide(p_collection, p_space, live, moment);
+  END IF;
+  IF opened IS NOT NULL THEN
+    PERFORM withdraw(opened, 'record_deleted', moment);
+  END IF;
+  IF p_purge THEN
+    UPDATE record SET text = '', hash = '', attributes = '{}', tenant = NULL, updated_at = moment WHERE rid = ANY (rids);
+    DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (rids);
+    DELETE FROM spare s WHERE s.hash = ANY (hashes);
+  END IF;
+  RETURN ids;
+END
+$$;
+
+-- The same for callers whose driver knows no arrays: one JSON text, and so is the answer.
+CREATE FUNCTION delete_json(p_request text) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
+DECLARE
+  request jsonb := p_request::jsonb;
+  gone text[];
+BEGIN
+  SELECT retire(c.id, c.space, ARRAY(SELECT jsonb_array_elements_text(request -> 'ids')), (request ->> 'purge')::boolean,
+    (request ->> 'now')::timestamptz) INTO gone
+  FROM collection c WHERE c.id = (request ->> 'collection')::int;
+  RETURN to_json(coalesce(gone, '{}'))::text;
+END
+$$;
+
+-- Remove some records of a dropped collection with their jobs and vectors; 0 when none is left.
+CREATE FUNCTION remove_dropped(p_limit int, p_now timestamptz) RETURNS int
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  moment timestamptz := coalesce(p_now, clock_timestamp());
+  c collection;
+  rids bigint[];
+  keys bigint[];
+  opened bigint[];
+BEGIN
+  SELECT * INTO c FROM collection WHERE name IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    RETURN 0;
+  END IF;
+  SELECT array_agg(z.rid) INTO rids FROM (
+    SELECT x.rid FROM record x WHERE x.collection = c.id ORDER BY x.id LIMIT p_limit) z;
+  IF rids IS NULL THEN
+    DELETE FROM tally t WHERE t.collection = c.id;
+    DELETE FROM given_up g WHERE g.collection = c.id;
+    DELETE FROM collection WHERE id = c.id;
+    RETURN 1;
+  END IF;
+  PERFORM FROM record x WHERE x.rid = ANY (rids) ORDER BY x.rid FOR UPDATE;
+  keys := ARRAY(SELECT (u.rid << 12) | c.space FROM unnest(rids) u (rid));
+  SELECT array_agg(z.id) FILTER (WHERE z.status = 0) INTO opened FROM (
+    SELECT j.id, j.status FROM job j WHERE j.id = ANY (keys) ORDER BY j.id FOR NO KEY UPDATE) z;
+  PERFORM hide(c.id, c.space, rids, moment);
+  IF opened IS NOT NULL THEN
+    PERFORM withdraw(opened, 'record_deleted', moment);
+  END IF;
+  DELETE FROM job WHERE id = ANY (keys);
+  DELETE FROM record WHERE rid = ANY (rids);
+  RETURN cardinality(rids);
+END
+$$;
+
+-- Extend leases that are still there, expired or not; answer with them.
+CREATE FUNCTION renew(p_tokens bigint[], p_span interval, p_now timestamptz) RETURNS TABLE (token bigint, jobs bigint[])
+LANGUAGE sql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+  UPDATE lease l SET until = coalesce(p_now, clock_timestamp()) + p_span, renewed = coalesce(p_now, clock_timestamp())
+  WHERE l.token = ANY (p_tokens) RETURNING l.token, l.jobs
+$$;
+
+-- Take back jobs of leases that ran out, that were renewed in the future (the clock was set back), that were not renewed
+-- for a span, or whose worker is dead. A crash counts, unless the job was armed since: it says nothing of the new text.
+-- What an application holds just now stays in its lease for the next time.
+CREATE FUNCTION rescue(p_dead text[], p_unrenewed interval, p_now timestamptz)
+RETURNS TABLE (job_id bigint, job_serial bigint, home int, record_id text, worker_name text, crash_count int, lost boolean)
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  moment timestamptz := coalesce(p_now, clock_timestamp());
+  l lease;
+  name text;
+  j record;
+  back bigint[];
+  held bigint[];
+BEGIN
+  FOR l IN SELECT e.* FROM lease e WHERE e.until <= moment OR e.renewed > moment + interval '1 second'
+      OR e.renewed <= moment - p_unrenewed OR e.worker IN (SELECT w.id FROM worker w WHERE w.name = ANY (p_dead))
+    ORDER BY e.token FOR UPDATE SKIP LOCKED LOOP
+    SELECT w.name INTO name FROM worker w WHERE w.id = l.worker;
+    back := '{}';
+    SELECT array_agg(z.id) INTO held FROM (
+      SELECT k.id FROM job k WHERE k.id = ANY (l.jobs) AND k.status = 0 ORDER BY k.id FOR NO KEY UPDATE SKIP LOCKED) z;
+    FOR j IN
+      UPDATE job k SET token = l.token, started_at = l.since, worker = l.worker, leased_arms = u.arms,
+        crashes = k.crashes + (k.arms = u.arms)::int
+      FROM unnest(l.jobs, l.arms) u (id, arms) WHERE k.id = u.id AND u.id = ANY (held)
+      RETURNING k.id, k.serial, k.collection, k.crashes
+    LOOP
+      job_id := j.id;
+      job_serial := j.serial;
+      home := j.collection;
+      worker_name := name;
+      crash_count := j.crashes;
+      lost := j.crashes >= 5;
+      SELECT x.id INTO record_id FROM record x WHERE x.rid = j.id >> 12;
+      IF lost THEN
+        UPDATE job k SET last_at = moment, error = json_build_object('category', 'PERMANENT', 'code', 'crash_loop',
+          'message', format('its worker died %s times while holding this job', j.crashes), 'stack', NULL)
+        WHERE k.id = j.id;
+        PERFORM give_up(j.id, (SELECT x.hash FROM record x WHERE x.rid = j.id >> 12), 'crash_loop', moment);
+        INSERT INTO tally (collection, open, failed) VALUES (j.collection, -1, 1);
+      ELSE
+        back := back || j.id;
+      END IF;
+      RETURN NEXT;
+    END LOOP;
+    PERFORM queue(back);
+    -- what is not open any more leaves the lease too
+    PERFORM shrink(l.token, coalesce(held, '{}') || ARRAY(
+      SELECT u.id FROM unnest(l.jobs) u (id) WHERE NOT EXISTS (SELECT FROM job k WHERE k.id = u.id AND k.status = 0)));
+  END LOOP;
+END
+$$;
+
+-- Hand back the lease whose answer was lost on its way to the worker: nobody worked on it, so nothing is charged.
+CREATE FUNCTION hand_back(p_nonce bigint) RETURNS int
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
+DECLARE
+  l lease;
+  held bigint[];
+BEGIN
+  SELECT * INTO l FROM lease WHERE nonce = p_nonce FOR UPDATE;
+  SELECT array_agg(z.id) INTO held FROM (
+    SELECT j.id FROM job j WHERE j.id = ANY (l.jobs) AND j.status = 0 ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) z;
+  PERFORM queue(held);
+  PERFORM shrink(l.token, held);
+  RETURN coalesce(cardinality(held), 0);
+END
+$$;
+
+-- Cancel an open job by a person's hand: its text is given up on until somebody changes their mind.
+CREATE FUNCTION cancel(p_job bigint, p_serial bigint, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  j job;
+BEGIN
+  SELECT * INTO j FROM job WHERE id = p_job AND serial = p_serial FOR NO KEY UPDATE;
+  IF FOUND AND j.status = 0 THEN
+    PERFORM withdraw(ARRAY[p_job], 'cancelled', coalesce(p_now, clock_timestamp()));
+    INSERT INTO given_up (collection, record, hash, reason)
+    SELECT x.collection, x.rid, x.hash, 'cancelled' FROM record x WHERE x.rid = p_job >> 12
+    ON CONFLICT (collection, record) DO UPDATE SET hash = excluded.hash, reason = excluded.reason;
+  END IF;
+END
+$$;
