@@ -233,7 +233,8 @@ class Lease(NamedTuple):
     attempts: int
     crashes: int
     retry: RetryPolicy
-    token: int  # grows with every lease; every later write must show it
+    token: int  # grows with every lease; every later write must show it,
+    nonce: int  # and this beside it: after a failover or a restore a token may come again
     until: datetime
 
 
@@ -316,6 +317,7 @@ class Settled:
     """The answer to settle: the jobs that were still ours, and the next leases if they were asked for."""
 
     jobs: frozenset[JobId]
+    busy: frozenset[JobId] = frozenset()  # still ours, but somebody holds them just now: keep them and come back
     next: Leased = field(default_factory=Leased)
 
 

@@ -188,11 +188,13 @@ class Leasing(Protocol):
         ...
 
     async def settle(
-        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, now: datetime | None = None
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
     ) -> Settled:
         """Store vectors, record how attempts ended, and lease the next batch, in one transaction.
 
-        An outcome whose token is no longer current changes nothing: the job is another worker's now.
+        An outcome whose token and nonce are no longer current changes nothing: the job is another worker's now. A job
+        that somebody holds just now is named as busy and stays leased: renew it, and settle it again. With `last`
+        nobody will: it is taken back by a rescue, and nothing is charged.
         """
         ...
 
@@ -259,6 +261,18 @@ class Keeping(Protocol):
 
     async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
         """Revive dead letters with reason `quota` that are old enough."""
+        ...
+
+
+class Placing(Protocol):
+    """Whether every open job stands in exactly one place: in the line, waiting, or under one lease."""
+
+    async def misplaced(self, *, limit: int = 1000) -> Sequence[JobId]:
+        """List open jobs that stand in none or in several, and closed ones that stand in one. It reads all jobs."""
+        ...
+
+    async def put_in_place(self, jobs: Sequence[JobId]) -> int:
+        """Take those of these that are misplaced from wherever they stand, and queue the open ones; say how many."""
         ...
 
 
@@ -337,7 +351,7 @@ class Fleet(Protocol):
 
 
 class Store(
-    Declaring, Writing, Reading, Leasing, Budgeting, Keeping, Operating, Pausing, Fleet, Protocol
+    Declaring, Writing, Reading, Leasing, Budgeting, Keeping, Placing, Operating, Pausing, Fleet, Protocol
 ):  # what an application opens
     """A corpus and its queue."""
 

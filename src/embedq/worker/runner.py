@@ -170,7 +170,7 @@ class Runner:
         done = {outcome.lease.job_id for outcome in outcomes}
         outcomes += [Released(lease) for lease in self.held.all() if lease.job_id not in done]
         try:
-            await self._settler.settle(outcomes)
+            await self._settler.settle_all(outcomes)
         except StoreError as error:
             self._kit.telemetry.emit(
                 Event.STORE_TROUBLE, level="error", act="release", error=str(error), workerId=self.info.id

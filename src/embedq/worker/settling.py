@@ -10,6 +10,7 @@ from embedq.model import (
     Ask,
     Done,
     Failed,
+    JobId,
     Leased,
     Outcome,
     Released,
@@ -25,6 +26,7 @@ from embedq.policy.health import Tally
 from embedq.telemetry import Event, Trouble
 from embedq.worker.held import Held
 from embedq.worker.kit import Kit
+from embedq.worker.leftover import Leftover
 
 PATIENCE = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=5), max_attempts=80)  # about six minutes
 SHOWN = 20  # jobs named in one event
@@ -41,6 +43,7 @@ class Settler:
         self._trouble = Trouble(kit.telemetry, Event.STORE_TROUBLE, act="settle", workerId=worker)
         self.held = Held()
         self.tally = Tally()
+        self._leftover = Leftover(self._settle_again)
 
     async def lease(self, ask: Ask) -> Leased:
         """Lease a batch and hold it."""
@@ -52,21 +55,49 @@ class Settler:
         """Settle outcomes and lease the next batch. What was paid for is not given up at the first trouble."""
         if not outcomes:
             return await self.lease(then) if then is not None else Leased()
-        leases = [outcome.lease for outcome in outcomes]
-        self.held.settling(leases)
-        try:
-            settled = await self._insist(outcomes, then)
-        finally:
-            self.held.drop(leases)
+        settled = await self._give_up(outcomes, then, last=False)
+        self._leftover.add([outcome for outcome in outcomes if outcome.lease.job_id in settled.busy])
         self._hold(settled.next)
-        self._tell(outcomes, settled)
         return settled.next
 
-    async def _insist(self, outcomes: Sequence[Outcome], then: Ask | None) -> Settled:
+    async def settle_all(self, outcomes: Sequence[Outcome]) -> None:
+        """Settle outcomes and what was left over: nobody comes back for what somebody holds just now."""
+        left = await self._leftover.take()
+        told = {outcome.lease.job_id for outcome in left}
+        every = [*left, *(outcome for outcome in outcomes if outcome.lease.job_id not in told)]
+        if every:
+            await self._give_up(every, None, last=True)
+
+    async def _give_up(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
+        """Settle outcomes; hold on to those whose jobs somebody holds, unless nobody will come back for them."""
+        leases = [outcome.lease for outcome in outcomes]
+        self.held.settling(leases)
+        busy: frozenset[JobId] = frozenset()
+        try:
+            settled = await self._insist(outcomes, then, last=last)
+            busy = frozenset() if last else settled.busy
+        finally:
+            self.held.drop(lease for lease in leases if lease.job_id not in busy)
+        self._tell([outcome for outcome in outcomes if outcome.lease.job_id not in settled.busy], settled)
+        return settled
+
+    async def _settle_again(self, outcomes: Sequence[Outcome]) -> frozenset[JobId]:
+        """Come back for jobs that somebody held; answer with those that are still held."""
+        try:
+            settled = await self._kit.store.settle(outcomes)
+        except StoreError as error:
+            self._trouble.met(str(error), jobs=len(outcomes))
+            return frozenset(outcome.lease.job_id for outcome in outcomes)
+        free = [outcome for outcome in outcomes if outcome.lease.job_id not in settled.busy]
+        self.held.drop(outcome.lease for outcome in free)
+        self._tell(free, settled)
+        return settled.busy
+
+    async def _insist(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
         tries = 0
         while True:
             try:
-                settled = await self._kit.store.settle(outcomes, then=then)
+                settled = await self._kit.store.settle(outcomes, then=then, last=last)
             except StoreUnusable:
                 raise
             except StoreError as error:
@@ -85,6 +116,8 @@ class Settler:
             self._kit.telemetry.emit(Event.LEASED, level="debug", workerId=self._worker, count=len(leased.leases))
 
     def _tell(self, outcomes: Sequence[Outcome], settled: Settled) -> None:
+        if not outcomes:
+            return
         counts: Counter[type[Outcome]] = Counter(map(type, outcomes))
         lost = self._lost(outcomes, settled) if len(settled.jobs) < len(outcomes) else []
         self.tally = replace(

@@ -67,15 +67,17 @@ async def test_a_whole_batch_waits_for_room_in_the_table_of_vectors(
 
 
 async def test_what_was_paid_for_is_kept_while_its_job_is_held(store: PostgresStore, postgres_url: str) -> None:
-    """A vector whose job could not be settled is known when its text comes again."""
+    """A vector whose job could not be settled stays its worker's, and is known once it could be."""
     await write(store, "A")
     lease = await take_one(store)
     application = await asyncpg.connect(postgres_url)
     async with application.transaction():
         await store.put(NOTES, [NewRecord(id=RecordId("a"), text="B")], now=NOON, connection=application)
-        assert (await store.settle([done(lease)], now=NOON)).jobs == frozenset()
+        held = await store.settle([done(lease)], now=NOON)
     await application.close()
 
+    assert (held.jobs, held.busy) == (frozenset(), {lease.job_id})
+    assert (await store.settle([done(lease)], now=NOON)).jobs == {lease.job_id}
     assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
 
 

@@ -15,6 +15,7 @@ from embedq.model import NewRecord, Receipt, RecordId
 from embedq.policy.texts import Limits
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.faults import is_undone
 from embedq.stores.postgres.moments import text_of
 from embedq.stores.postgres.putting import CHANGED, as_json, receipts, rows_of
 
@@ -75,7 +76,16 @@ async def _call(
 
 
 async def _ask(connection: Any, call: str, request: str) -> str:  # noqa: ANN401 of any driver
-    """Call the function by the driver's own manners."""
+    """Call the function by the driver's own manners; its errors stay its own, for the caller's own way to repeat."""
+    try:
+        return await _call_by_driver(connection, call, request)
+    except Exception as error:
+        if is_undone(error) or is_undone(getattr(error, "orig", error)):  # SQLAlchemy wraps its driver's
+            error.add_note("Something has changed since this transaction began: roll it back, and repeat it.")
+        raise
+
+
+async def _call_by_driver(connection: Any, call: str, request: str) -> str:  # noqa: ANN401 of any driver
     match type(connection).__module__.partition(".")[0]:
         case "asyncpg":
             return str(await connection.fetchval(call.format(place="$1"), request))

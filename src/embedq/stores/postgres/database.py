@@ -12,7 +12,7 @@ from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.bell import Bell
 from embedq.stores.postgres.catalogue import Catalogue
 from embedq.stores.postgres.connection import Connection, connect_to_installed
-from embedq.stores.postgres.faults import Fault, is_lost, is_undone, state_of, translated
+from embedq.stores.postgres.faults import NOT_READ_COMMITTED, Fault, is_lost, is_undone, state_of, translated
 from embedq.stores.postgres.pool import Pool
 from embedq.stores.wake import Wake
 from embedq.telemetry import Event, Telemetry
@@ -23,6 +23,7 @@ PAUSES = (0.0, 0.05, 0.2)  # seconds before another try
 POLL = timedelta(seconds=5)  # a backstop: a ring may be lost with its connection
 POOLER_POLL = timedelta(seconds=0.5)  # where nobody can ring
 READ_ONLY = "25006"
+ISOLATION = "read_committed"  # each statement sees what was committed before it, and so what its locks waited for
 
 
 class Database:
@@ -36,6 +37,7 @@ class Database:
         self.catalogue = Catalogue()
         self._pool = Pool(lambda: connect_to_installed(address))
         self._bell = Bell(address, self.wake.call)
+        self._isolated = False  # sessions here have another isolation than ours: each transaction says what it needs
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Any]:
         """Read rows; a lost connection is opened anew."""
@@ -53,11 +55,10 @@ class Database:
         """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated."""
         for attempt in range(TRIES):
             try:
-                async with self._pool.here().connection() as connection:
+                async with self._pool.here().connection() as connection, self._in_isolation(connection):
                     return await work(connection)
             except Fault as error:
-                self._take_note(error)
-                again = is_undone(error) or (repeat and is_lost(error))
+                again = self._take_note(error) or is_undone(error) or (repeat and is_lost(error))
                 if not again or attempt == TRIES - 1:
                     raise translated(error, self.address.shown) from error
             await asyncio.sleep(PAUSES[attempt] * random.uniform(0.5, 1.5))  # noqa: S311 no secret
@@ -67,7 +68,7 @@ class Database:
     async def transaction(self) -> AsyncIterator[Connection]:
         """Open a transaction of several statements."""
         try:
-            async with self._pool.here().connection() as connection, connection.transaction():
+            async with self._pool.here().connection() as connection, connection.transaction(isolation=ISOLATION):
                 yield connection
         except Fault as error:
             self._take_note(error)
@@ -94,7 +95,22 @@ class Database:
         await asyncio.to_thread(self._bell.close)
         await self._pool.close()
 
-    def _take_note(self, error: BaseException) -> None:
-        """A host that is gone or has become a standby has no good connections left."""
+    @asynccontextmanager
+    async def _in_isolation(self, connection: Connection) -> AsyncIterator[None]:
+        """Open a transaction that says which isolation it needs, where a pooler's sessions bring another one."""
+        if not self._isolated:
+            yield
+            return
+        async with connection.transaction(isolation=ISOLATION):
+            yield
+
+    def _take_note(self, error: BaseException) -> bool:
+        """Learn from an error; True: what was done will go well the next time, and was undone.
+
+        A host that is gone or has become a standby has no good connections left.
+        """
         if is_lost(error) or state_of(error) == READ_ONLY:
             self._pool.here().forget()
+        learned = state_of(error) == NOT_READ_COMMITTED and not self._isolated
+        self._isolated |= learned
+        return learned

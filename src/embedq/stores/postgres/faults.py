@@ -12,6 +12,7 @@ LOST_STATES = frozenset(
     {"57P01", "57P02", "57P03", "57P05", "25P03", "53300", "08000", "08001", "08003", "08004", "08006", "08P01"}
 )
 AGAIN_STATES = frozenset({"40001", "40P01"})  # undone by the server: doing it again is all it asks
+NOT_READ_COMMITTED = "EQ003"  # raised by our own functions
 ABSENT_STATES = frozenset({"3F000", "42P01", "42883", "42704", "42703"})
 
 # Which states mean which of our kinds, and what is said of them.

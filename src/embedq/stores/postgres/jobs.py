@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,15 +39,18 @@ FROM embedq.turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $1
 """
 TURN_WHOLE = """
 SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
-FROM embedq.turn_whole($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) t
+FROM embedq.turn_whole($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) t
 """
-RENEW = "SELECT token, jobs FROM embedq.renew($1, $2, $3)"
-HAND_BACK = "SELECT embedq.hand_back($1)"
+RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
+HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
 KNOWN = "SELECT hash, embedding FROM embedq.known($1, $2)"
 FOLD_EVERY = 100  # turns
 MOST_GRANTS = 1024  # batches that are remembered
 
 PAUSE = "UPDATE embedq.control SET paused = true"
+
+# Wait for leases under way, which may not have seen the pause; those that come now lease nothing.
+OUTWAIT_LEASES = "SELECT pg_advisory_xact_lock(1701667447, 0)"
 RESUME = """
 WITH lifted AS (UPDATE embedq.space SET held_until = '-infinity' WHERE held_until > '-infinity')
 UPDATE embedq.control SET paused = false, resumes = resumes + 1
@@ -73,33 +77,31 @@ class PostgresQueue:
         news = self._database.wake.news
         asked = leasing.arguments(ask, self._turns)
         async with self._or_handed_back(asked[-1]):
-            return await self._leased(ask, await self._call(LEASE, *asked, now), news)
+            return await self._leased(ask, asked[-1], await self._call(LEASE, *asked, now), news)
 
     async def settle(
-        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, now: datetime | None = None
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
     ) -> Settled:
         """See `ports.Leasing`."""
         if not outcomes:
             return Settled(jobs=frozenset(), next=await self.lease(then, now=now) if then else Leased())
         if then is None:
-            return Settled(jobs=await self._settle(outcomes, now))
+            return await self._come_back(outcomes, await self._settle(outcomes, now, last=last), now, last=last)
         news = self._database.wake.news
         self._settles += 1
         asked = leasing.arguments(then, self._turns)
         async with self._or_handed_back(asked[-1]):
             row = await self._turn(outcomes, asked, now)
-            jobs = self._settled(outcomes, row["settled"], row)
-            following = await self._leased(then, row, news)
-            if row["busy"]:
-                jobs |= await self._come_back(outcomes, row["busy"], now)
-        return Settled(jobs=jobs, next=following)
+            settled = self._settled(outcomes, row, row["settled"])
+            following = await self._leased(then, asked[-1], row, news)
+            return replace(await self._come_back(outcomes, settled, now, last=last), next=following)
 
     async def _turn(self, outcomes: Sequence[Outcome], asked: Sequence[Any], now: datetime | None) -> Any:  # noqa: ANN401 a row
-        """Settle and lease in one call: a whole batch that is done by its token alone, anything else in full."""
+        """Settle and lease in one call: a whole batch that is done at once, anything else in full."""
         fold = self._settles % FOLD_EVERY == 0
-        batch = settling.whole(outcomes, self._grants.pop(outcomes[0].lease.token, ()))
+        batch = settling.whole(outcomes, self._grants.pop(outcomes[0].lease.nonce, ()))
         if batch is not None:
-            row = await self._call(TURN_WHOLE, outcomes[0].lease.token, len(outcomes), *batch, *asked, fold, now)
+            row = await self._call(TURN_WHOLE, *batch, *asked, fold, now)
             if row["settled"] is not None:
                 return row
         values = [*settling.arguments(outcomes), False, *asked, fold, now]
@@ -107,10 +109,10 @@ class PostgresQueue:
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
-        tokens = sorted({lease.token for lease in leases})
-        rows = await self._database.fetch(RENEW, tokens, span, now)
-        held = {row["token"]: set(row["jobs"]) for row in rows}
-        return {lease.job_id for lease in leases if key_of(lease.job_id) in held.get(lease.token, ())}
+        known = {lease.nonce: lease.token for lease in leases}
+        rows = await self._database.fetch(RENEW, list(known.values()), list(known), span, now)
+        held = {row["nonce"]: set(row["jobs"]) for row in rows}
+        return {lease.job_id for lease in leases if key_of(lease.job_id) in held.get(lease.nonce, ())}
 
     async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
         """See `ports.Leasing`."""
@@ -132,6 +134,7 @@ class PostgresQueue:
     async def pause(self) -> None:
         """See `ports.Pausing`."""
         await self._database.fetch(PAUSE)
+        await self._database.fetch(OUTWAIT_LEASES)
 
     async def resume(self) -> None:
         """See `ports.Pausing`."""
@@ -182,55 +185,50 @@ class PostgresQueue:
         """Hand back leases that nobody got: nobody works on them."""
         for nonce in list(self._unanswered):
             try:
-                handed_back = await self._database.call(HAND_BACK, nonce)
+                row = await self._database.fetchrow(HAND_BACK, nonce)
             except StoreError:
                 return  # still out of reach: before the next lease, or else the lease runs out by itself
-            self._unanswered.discard(nonce)
-            if handed_back:
+            if not row["holds_on"]:
+                self._unanswered.discard(nonce)
+            if row["handed_back"]:
                 self._database.woke()
 
-    async def _leased(self, ask: Ask, row: Any, news: int) -> Leased:  # noqa: ANN401 a row
+    async def _leased(self, ask: Ask, nonce: int, row: Any, news: int) -> Leased:  # noqa: ANN401 a row
         self._turns.note(ask.spaces, row)
         if row["taken"] is None:
             self._database.wake.found_nothing(news)
         elif not self._database.catalogue.knows(row["epoch"], set(row["collections"])):
             await self._database.run(self._database.catalogue.read, repeat=True)
-        answer = leasing.leased(row, self._database.catalogue)
+        answer = leasing.leased(row, nonce, self._database.catalogue)
         if answer.leases:
             self._remember(answer.leases)
         return answer
 
     def _remember(self, leases: Sequence[Lease]) -> None:
-        """Keep a batch in mind: if all of it is done, its token says everything."""
-        self._grants[leases[0].token] = leases
+        """Keep a batch in mind: if all of it is done, it is settled at once."""
+        self._grants[leases[0].nonce] = leases
         if len(self._grants) > MOST_GRANTS:
             self._grants.popitem(last=False)
 
-    async def _settle(self, outcomes: Sequence[Outcome], now: datetime | None) -> frozenset[JobId]:
+    async def _settle(self, outcomes: Sequence[Outcome], now: datetime | None, *, last: bool) -> Settled:
         """Settle alone. It may be told twice, so a lost connection is no reason to give up."""
-        values = [*settling.arguments(outcomes), False, now]
-        row = await self._database.fetchrow(SETTLE, *values)
-        jobs = self._settled(outcomes, row["jobs"], row)
-        return jobs | await self._come_back(outcomes, row["busy"], now) if row["busy"] else jobs
+        row = await self._database.fetchrow(SETTLE, *settling.arguments(outcomes), last, now)
+        return self._settled(outcomes, row, row["jobs"])
 
     async def _come_back(
-        self, outcomes: Sequence[Outcome], busy: Sequence[int], now: datetime | None
-    ) -> frozenset[JobId]:
-        """Settle what an application's open transaction held; after a few tries it is left to its lease."""
-        settled: frozenset[JobId] = frozenset()
-        for tries, pause in enumerate(BUSY_PAUSES, start=1):
-            await asyncio.sleep(pause)
-            left = set(busy)
-            outcomes = [outcome for outcome in outcomes if key_of(outcome.lease.job_id) in left]
-            values = [*settling.arguments(outcomes), tries == len(BUSY_PAUSES), now]
-            row = await self._database.fetchrow(SETTLE, *values)
-            settled |= self._settled(outcomes, row["jobs"], row)
-            busy = row["busy"]
-            if not busy:
+        self, outcomes: Sequence[Outcome], settled: Settled, now: datetime | None, *, last: bool
+    ) -> Settled:
+        """Settle what was held by a transaction that ended soon; what is held for longer stays busy."""
+        for pause in BUSY_PAUSES:
+            if not settled.busy:
                 break
+            await asyncio.sleep(pause)
+            left = [outcome for outcome in outcomes if outcome.lease.job_id in settled.busy]
+            again = await self._settle(left, now, last=last)
+            settled = Settled(jobs=settled.jobs | again.jobs, busy=again.busy)
         return settled
 
-    def _settled(self, outcomes: Sequence[Outcome], keys: Sequence[int], row: Any) -> frozenset[JobId]:  # noqa: ANN401 a row
+    def _settled(self, outcomes: Sequence[Outcome], row: Any, keys: Sequence[int]) -> Settled:  # noqa: ANN401 a row
         """Say which jobs were ours; tell of what became ready and what was stored."""
         if row["wakes"]:
             self._database.woke()
@@ -242,6 +240,11 @@ class PostgresQueue:
             facts = {"count": row["stored"], "seconds": row["seconds"]}
             self._database.telemetry.emit(Event.STORED, level="debug", **facts)
         if row["busy"] is None:  # a whole batch
-            return frozenset([outcome.lease.job_id for outcome in outcomes])
-        ours = set(keys)
-        return frozenset(outcome.lease.job_id for outcome in outcomes if key_of(outcome.lease.job_id) in ours)
+            return Settled(jobs=frozenset([outcome.lease.job_id for outcome in outcomes]))
+        return Settled(jobs=_named(outcomes, keys), busy=_named(outcomes, row["busy"]))
+
+
+def _named(outcomes: Sequence[Outcome], keys: Sequence[int]) -> frozenset[JobId]:
+    """Say which jobs these keys are, of those that were told of."""
+    wanted = set(keys)
+    return frozenset(outcome.lease.job_id for outcome in outcomes if key_of(outcome.lease.job_id) in wanted)

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from embedq.model import Ask, Lease, Leased, RetryPolicy
@@ -13,6 +14,7 @@ SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
 STARTS = [lane << LANE_BITS for lane in range(LANES)]
 NO_JOB = -1
 Home = tuple[str, RetryPolicy | None]  # a collection's name and policy
+Right = tuple[int, int, datetime]  # what all leases of a batch share: token, nonce, and until when
 GONE = ("", None, b"")  # a record that is not there any more: its id, text and hash
 
 # A scan from the start is slow where a snapshot elsewhere keeps rows from being removed. Only then is the order of a
@@ -87,15 +89,16 @@ def arguments(ask: Ask, turns: Turns) -> list[Any]:
     ]
 
 
-def leased(row: Any, catalogue: Catalogue) -> Leased:  # noqa: ANN401 a row
-    """Read a lease's answer, best job first."""
+def leased(row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # noqa: ANN401 a row
+    """Read the answer to a lease that was asked for under this nonce, best job first."""
     if row["taken"] is None:
         return Leased(again_after=row["again"])
     homes = {id_: _home(catalogue, id_) for id_ in set(row["collections"])}
-    return Leased(leases=_plain(row, homes) or _mixed(row, homes))
+    right = (row["token"], nonce, row["until"])
+    return Leased(leases=_plain(row, homes, right) or _mixed(row, homes, right))
 
 
-def _plain(row: Any, homes: Mapping[int, Home]) -> list[Lease] | None:  # noqa: ANN401 a row
+def _plain(row: Any, homes: Mapping[int, Home], right: Right) -> list[Lease] | None:  # noqa: ANN401 a row
     """Make the leases of a batch of new jobs of one collection: most are, and it takes half the time."""
     taken, lacking, forced = row["taken"], row["lacking"], row["forced"]
     rare = (row["rids"], row["renumbered"], row["tried"], row["crashed"])
@@ -106,7 +109,7 @@ def _plain(row: Any, homes: Mapping[int, Home]) -> list[Lease] | None:  # noqa: 
     if not name or row["records"] is None:
         return None
     space, make = row["space"], tuple.__new__  # half the time of calling the class
-    rest = (lacking is None, forced is not None, 0, 0, retry, row["token"], row["until"])
+    rest = (lacking is None, forced is not None, 0, 0, retry, *right)
     records = zip(taken, row["records"], row["texts"], row["hashes"], strict=True)
     return [
         make(Lease, (f"{job}.{job >> SPACE_BITS}", name, record, space, text, hash_, *rest))
@@ -114,9 +117,9 @@ def _plain(row: Any, homes: Mapping[int, Home]) -> list[Lease] | None:  # noqa: 
     ]
 
 
-def _mixed(row: Any, homes: Mapping[int, Home]) -> list[Lease]:  # noqa: ANN401 a row
+def _mixed(row: Any, homes: Mapping[int, Home], right: Right) -> list[Lease]:  # noqa: ANN401 a row
     """Make leases of any kind."""
-    taken, space, shared = row["taken"], row["space"], (row["token"], row["until"])
+    taken, space = row["taken"], row["space"]
     collections = row["collections"] if len(row["collections"]) == len(taken) else row["collections"] * len(taken)
     lacking, forced, records = _set(row["lacking"]), _set(row["forced"]), _records(row)
     serials, attempts, crashes = (
@@ -129,7 +132,7 @@ def _mixed(row: Any, homes: Mapping[int, Home]) -> list[Lease]:  # noqa: ANN401 
         record, text, hash_ = records.get(rid, GONE) if name else GONE
         story = (rid not in lacking, job in forced, attempts.get(job, 0), crashes.get(job, 0), retry)
         what = (f"{job}.{serials.get(job, rid)}", name, record, space, text, hash_)
-        leases.append(tuple.__new__(Lease, (*what, *story, *shared)))
+        leases.append(tuple.__new__(Lease, (*what, *story, *right)))
     return leases
 
 

@@ -30,13 +30,13 @@ class Room:
 # out: a generic plan takes a parameter for a tenth of the table, and spends 90 ms on starting parallel workers for ten.
 JOBS = f"""
 WITH held AS MATERIALIZED (
-  SELECT u.job, l.since, l.until, w.name FROM embedq.lease l CROSS JOIN unnest(l.jobs) u (job)
+  SELECT u.job, u.arms, l.since, l.until, w.name FROM embedq.lease l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms)
   LEFT JOIN embedq.worker w ON w.id = l.worker)
 SELECT j.*, c.name AS collection_name, c.retry, x.id AS record_id, {SPACE}, w.name AS worker_name,
   h.since, h.until, h.name AS holder, {{place}} AS place
 FROM {{source}} JOIN embedq.collection c ON c.id = j.collection JOIN embedq.space s ON s.id = (j.id & 4095)
 JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} LEFT JOIN embedq.worker w ON w.id = j.worker
-LEFT JOIN held h ON h.job = j.id AND j.status = 0
+LEFT JOIN held h ON h.job = j.id AND h.arms >= j.fence AND j.status = 0
 WHERE c.name IS NOT NULL AND {{conditions}} ORDER BY {{order}} LIMIT {{limit}}
 """
 
@@ -82,8 +82,8 @@ COUNTS = """
 SELECT c.name, coalesce(sum(t.open), 0) AS open, coalesce(sum(t.completed), 0) AS completed,
   coalesce(sum(t.failed), 0) AS failed, coalesce(sum(t.cancelled), 0) AS cancelled,
   coalesce(sum(t.records), 0) AS records, coalesce(sum(t.missing), 0) AS missing,
-  (SELECT count(*) FROM embedq.lease l CROSS JOIN unnest(l.jobs) u (id) JOIN embedq.job j ON j.id = u.id
-   WHERE j.status = 0 AND j.collection = c.id) AS processing,
+  (SELECT count(*) FROM embedq.lease l CROSS JOIN unnest(l.jobs, l.arms) u (id, arms) JOIN embedq.job j ON j.id = u.id
+   WHERE j.status = 0 AND j.fence <= u.arms AND j.collection = c.id) AS processing,
   embedq.truncated(c.id, c.space) AS truncated, embedq.unread(c.id) AS unread
 FROM embedq.collection c LEFT JOIN embedq.tally t ON t.collection = c.id
 WHERE c.name IS NOT NULL GROUP BY c.id, c.name, c.space ORDER BY c.name COLLATE "C"

@@ -17,43 +17,49 @@ IS_CURRENT = attrgetter("current")  # of a lease; a hundred are looked at per ba
 
 
 def arguments(outcomes: Sequence[Outcome]) -> list[Any]:
-    """Write outcomes in columns, sorted by token and job: spaces, tokens, where each token's jobs end, and the rest."""
-    keyed = sorted(((outcome.lease.token, key_of(outcome.lease.job_id), n) for n, outcome in enumerate(outcomes)))
-    ordered = [outcomes[n] for _, _, n in keyed]
-    spaces, tokens, ends = _batches(ordered)
+    """Write outcomes in columns, sorted by lease and job: tokens, nonces, where each lease's jobs end, and the rest."""
+    keyed = sorted((*_lease_of(outcome), key_of(outcome.lease.job_id), n) for n, outcome in enumerate(outcomes))
+    ordered = [outcomes[n] for *_, n in keyed]
+    tokens, nonces, ends = _batches(ordered)
     return [
-        spaces,
         tokens,
+        nonces,
         ends,
-        [key for _, key, _ in keyed],
+        [key for _, _, key, _ in keyed],
         [outcome.lease.hash for outcome in ordered],
         *_vectors(ordered),
         _judged(ordered),
     ]
 
 
-def whole(outcomes: Sequence[Outcome], leases: Sequence[Lease]) -> Vectors | None:
-    """Write the vectors of a whole batch that is done, in the order of its jobs; None if it is not just that."""
+def whole(outcomes: Sequence[Outcome], leases: Sequence[Lease]) -> list[Any] | None:
+    """Write a whole batch that is done, its jobs in their order; None if it is not just that."""
     if [outcome.lease for outcome in outcomes] != leases or set(map(type, outcomes)) != {Done}:
         return None
     lacking = [outcome.lease for outcome in outcomes if outcome.vector is None]  # type: ignore[union-attr]  # all are done
     if not all(map(IS_CURRENT, lacking)):
         return None
-    if len(lacking) == len(leases):
-        return None, None
-    return _vectors(sorted(outcomes, key=lambda outcome: key_of(outcome.lease.job_id)))
+    keyed = sorted((key_of(lease.job_id), n) for n, lease in enumerate(leases))
+    ordered = [outcomes[n] for _, n in keyed]
+    vectors: Vectors = (None, None) if len(lacking) == len(leases) else _vectors(ordered)
+    return [*_lease_of(ordered[0]), [key for key, _ in keyed], [outcome.lease.hash for outcome in ordered], *vectors]
+
+
+def _lease_of(outcome: Outcome) -> tuple[int, int]:
+    """Say by what a lease is known."""
+    return outcome.lease.token, outcome.lease.nonce
 
 
 def _batches(ordered: Sequence[Outcome]) -> tuple[list[int], list[int], list[int]]:
     """Find where one lease's jobs end and the next one's begin."""
-    spaces, tokens, ends = list[int](), list[int](), list[int]()
+    tokens, nonces, ends = list[int](), list[int](), list[int]()
     for place, outcome in enumerate(ordered, start=1):
-        if not tokens or tokens[-1] != outcome.lease.token:
-            spaces.append(outcome.lease.space)
+        if not tokens or (tokens[-1], nonces[-1]) != _lease_of(outcome):
             tokens.append(outcome.lease.token)
+            nonces.append(outcome.lease.nonce)
             ends.append(place)
         ends[-1] = place
-    return spaces, tokens, ends
+    return tokens, nonces, ends
 
 
 def _vectors(ordered: Sequence[Outcome]) -> Vectors:
@@ -74,7 +80,7 @@ def _judged(ordered: Sequence[Outcome]) -> list[str | None] | None:
 
 def _told_twice(ordered: Sequence[Outcome]) -> bool:
     """Say whether a job stands here with more than one outcome: they are judged in their order."""
-    return len({(outcome.lease.token, outcome.lease.job_id) for outcome in ordered}) < len(ordered)
+    return len({(_lease_of(outcome), outcome.lease.job_id) for outcome in ordered}) < len(ordered)
 
 
 def _is_plain(outcome: Outcome) -> bool:

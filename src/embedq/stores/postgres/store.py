@@ -9,18 +9,20 @@ from embedq.stores.postgres.attaching.side import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.jobs import PostgresQueue
+from embedq.stores.postgres.placing import PostgresPlaces
 from embedq.stores.postgres.schema import check_version, install, require
 from embedq.stores.postgres.upkeep import PostgresUpkeep
 from embedq.telemetry import Telemetry
 
 
-class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresUpkeep):
+class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresPlaces, PostgresUpkeep):
     """One database that is both corpus and queue, so that record and job, vector and settlement share a transaction."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
         """Speak to an opened database; `open` is the usual way."""
         PostgresCorpus.__init__(self, database, limits)
         PostgresQueue.__init__(self, database)
+        PostgresPlaces.__init__(self, database)
         PostgresUpkeep.__init__(self, database, limits, index_from)
         PostgresAttaching.__init__(self, database, limits)
 

@@ -23,7 +23,8 @@ WHERE record IN (SELECT value FROM json_each(?)) AND embedding IS NOT NULL
 """
 NOT_MISSING = "DELETE FROM embedq_missing WHERE collection = ? AND record IN (SELECT value FROM json_each(?))"
 ERASE = """
-UPDATE embedq_record SET text = '', hash = x'', attributes = '{}', tenant = NULL, given_up_hash = NULL, updated_at = ?
+UPDATE embedq_record SET text = '', hash = x'', attributes = '{}', tenant = NULL, given_up_hash = NULL, updated_at = ?,
+  erased = (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'embedq_lease')
 WHERE rid IN (SELECT value FROM json_each(?))
 """
 

@@ -14,6 +14,7 @@ class Grant:
     """A lease as it was given."""
 
     token: int
+    nonce: int
     worker: int
     space: int
     since: int
@@ -31,13 +32,13 @@ class Grants:
 
     def remember(self, grant: Grant) -> None:
         """Keep a lease in mind."""
-        self._known[grant.token] = grant
+        self._known[grant.nonce] = grant
         if len(self._known) > MOST:
             self._known.popitem(last=False)
 
-    def recall(self, token: int) -> Grant | None:
+    def recall(self, nonce: int) -> Grant | None:
         """Recall a lease, once. It may have been lost since: the statement that ends it shows."""
-        return self._known.pop(token, None)
+        return self._known.pop(nonce, None)
 
 
 def sums(collections: Sequence[int], queued: Sequence[int]) -> list[tuple[int, int, int]]:

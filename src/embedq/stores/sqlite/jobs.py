@@ -48,9 +48,10 @@ class SqliteQueue:
         return settled.next
 
     async def settle(
-        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, now: datetime | None = None
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
     ) -> Settled:
-        """See `ports.Leasing`."""
+        """See `ports.Leasing`. Writers take turns here, so no job is ever busy."""
+        del last
         news = self._file.wake.news
 
         def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Parcel | timedelta | None]:

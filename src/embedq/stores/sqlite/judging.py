@@ -9,7 +9,7 @@ import numpy as np
 
 from embedq.model import Done, Failed, Fault, Lease, Outcome, Reason, Released, Retry, Skipped, Vector
 from embedq.stores.sqlite.arming import NOTE_FOUND, TRY_AGAIN, queue, unqueue
-from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, KEY, OPEN, PURGED
+from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, KEY, OPEN
 from embedq.stores.sqlite.moments import span
 from embedq.stores.sqlite.transaction import Transaction, ids
 
@@ -18,9 +18,15 @@ COLUMN = {OPEN: "open_", COMPLETED: "completed", FAILED: "failed", CANCELLED: "c
 
 # The job and the record it is about.
 JOB = """
-SELECT j.id, j.record, j.collection, j.space, j.status, j.token, j.arm, j.reason, j.refused_at,
-  x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash
-FROM embedq_job j LEFT JOIN embedq_record x ON x.rid = j.record WHERE j.id = ?
+SELECT j.id, j.record, j.collection, j.space, j.status, j.token = ?2 AND j.nonce = ?3, j.arm, j.reason, j.refused_at,
+  x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, x.rid IS NULL OR coalesce(x.erased, -1) >= ?2
+FROM embedq_job j LEFT JOIN embedq_record x ON x.rid = j.record WHERE j.id = ?1
+"""
+
+# Of a job that is no more: was its record's text removed for good since the lease?
+ERASED = """
+SELECT coalesce(x.erased, -1) >= ?3 FROM embedq_collection c JOIN embedq_record x ON x.collection = c.id AND x.id = ?2
+WHERE c.name = ?1
 """
 
 # Is it in the line or in the waiting room, so leased to nobody?
@@ -47,8 +53,8 @@ LAST_SUCCESS = "SELECT success_at FROM embedq_space WHERE id = ?"
 
 # Any settle ends the count of crashes, and says which lease it was.
 TOUCH = """
-UPDATE embedq_job SET token = ?, crashes = 0, started_at = coalesce(?, started_at), worker = coalesce(?, worker)
-WHERE id = ?
+UPDATE embedq_job SET token = ?, nonce = ?, crashes = 0, started_at = coalesce(?, started_at),
+  worker = coalesce(?, worker) WHERE id = ?
 """
 COMPLETE = """
 UPDATE embedq_job SET status = 2, hash = ?, completed_at = ?, forced = 0, reason = NULL, error = NULL, refused_at = NULL
@@ -100,6 +106,7 @@ class Case:
     fits: bool  # the record is live with the text that was leased
     live: bool
     refused_at: int | None
+    erased: bool  # the text was removed for good since that lease
     found: int = 0
 
     @property
@@ -113,34 +120,41 @@ def judge(
 ) -> Judged | None:
     """Settle one job; None if it is not the lease's business any more."""
     lease = outcome.lease
-    row = tx.db.execute(JOB, (int(lease.job_id),)).fetchone()
-    state = State.FOREIGN if row is None else _state(tx, row, lease.token, leased=leased)
+    row = tx.db.execute(JOB, (int(lease.job_id), lease.token, lease.nonce)).fetchone()
+    state = State.FOREIGN if row is None else _state(tx, row, leased=leased)
     if state is State.FOREIGN or (state is not State.PROCESSING and not isinstance(outcome, Done)):
-        erased = row is not None and row[-1] == PURGED
-        if isinstance(outcome, Done) and outcome.vector is not None and not erased:
+        if isinstance(outcome, Done) and outcome.vector is not None and not _is_erased(tx, row, lease):
             tx.db.execute(SPARE, (lease.space, lease.hash, now, _blob(outcome.vector)))
         return None
-    job, record, collection, space, status, _, arm, _, refused_at, live, hash_ = row
+    job, record, collection, space, status, _, arm, _, refused_at, live, hash_, erased = row
     fits = bool(live) and hash_ == lease.hash
     case = Case(
-        tx, lease, now, job, record, collection, space, status, arm >= lease.token, fits, bool(live), refused_at
+        tx, lease, now, job, record, collection, space, status, arm >= lease.token, fits, bool(live), refused_at, erased
     )
     if state is State.RESCUED:
         unqueue(tx, [job])
-    tx.db.execute(TOUCH, (lease.token, *held, job))
+    tx.db.execute(TOUCH, (lease.token, lease.nonce, *held, job))
     to = _end(case, outcome)
     return Judged(collection, COLUMN[status], COLUMN[to], case.found)
 
 
-def _state(tx: Transaction, row: tuple[int, ...], token: int, *, leased: bool) -> State:
-    job, _, _, _, status, last_token, _, reason, *_ = row
+def _state(tx: Transaction, row: tuple[int, ...], *, leased: bool) -> State:
+    job, _, _, _, status, is_its_last, _, reason, *_ = row
     if leased and status == OPEN:
         return State.PROCESSING
-    if status == OPEN and last_token == token and tx.db.execute(QUEUED, (job,)).fetchone()[0]:
+    if status == OPEN and is_its_last and tx.db.execute(QUEUED, (job,)).fetchone()[0]:
         return State.RESCUED
-    if status == FAILED and last_token == token and reason == Reason.CRASH_LOOP:  # type: ignore[comparison-overlap]  # a TEXT column
+    if status == FAILED and is_its_last and reason == Reason.CRASH_LOOP:  # type: ignore[comparison-overlap]  # a TEXT column
         return State.CRASHED
     return State.FOREIGN
+
+
+def _is_erased(tx: Transaction, row: tuple[int, ...] | None, lease: Lease) -> bool:
+    """Say whether the text was removed for good since the lease, or its record is no more."""
+    if row is not None:
+        return bool(row[-1])
+    found = tx.db.execute(ERASED, (lease.collection, lease.record_id, lease.token)).fetchone()
+    return found is None or bool(found[0])
 
 
 def _end(case: Case, outcome: Outcome) -> int:
@@ -182,7 +196,8 @@ def _store(case: Case, outcome: Done) -> bool:
     row = (case.space, outcome.truncated, blob, case.record, case.lease.hash)
     db.execute(SUCCESS, (case.now, case.space))
     if db.execute(STORE, row).rowcount != 1:
-        db.execute(SPARE, (case.space, case.lease.hash, case.now, blob))
+        if not case.erased:
+            db.execute(SPARE, (case.space, case.lease.hash, case.now, blob))
         return False
     case.found = db.execute(NOTE_FOUND, (ids([case.record]), case.space)).rowcount
     return True

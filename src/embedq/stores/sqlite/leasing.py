@@ -1,5 +1,6 @@
 """Giving out work: promote what is due, choose a lane, take a stretch of it as one lease."""
 
+import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ WHERE r.space = ? AND r.key >= ? AND r.key < ? ORDER BY r.key, r.job LIMIT ?
 # The stretch leaves the line. It is a prefix of its range, so one range says it all.
 REMOVE = "DELETE FROM embedq_ready WHERE space = ? AND key >= ? AND (key, job) <= (?, ?)"
 LEASE = """
-INSERT INTO embedq_lease (worker, space, since, renewed, until, jobs) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO embedq_lease (worker, space, since, renewed, until, jobs, nonce) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
 Taken = tuple[int, int, int, str | None, str | None, bytes | None, int]
@@ -91,6 +92,7 @@ class Parcel:
     taken: Sequence[Taken]
     known: Mapping[int, tuple[str | None, RetryPolicy]]
     token: int
+    nonce: int
     worker: int
     space: int
     since: int
@@ -116,7 +118,8 @@ def unpack(parcel: Parcel | timedelta | None, grants: Grants) -> Leased:
     leases = _leases(parcel)
     counted = sums([row[2] for row in parcel.taken], [row[0] % LANE for row in parcel.taken])
     jobs = [lease.job_id for lease in leases]
-    grants.remember(Grant(parcel.token, parcel.worker, parcel.space, parcel.since, jobs, parcel.listed, counted))
+    right = (parcel.token, parcel.nonce)
+    grants.remember(Grant(*right, parcel.worker, parcel.space, parcel.since, jobs, parcel.listed, counted))
     return Leased(leases=leases)
 
 
@@ -181,16 +184,18 @@ def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask
     until = now + span(ask.span)
     worker = number_of(db, ask.worker, now)
     listed = ids([row[1] for row in taken])
-    token = db.execute(LEASE, (worker, space, now, now, until, listed)).lastrowid or 0
+    nonce = secrets.randbits(62)
+    token = db.execute(LEASE, (worker, space, now, now, until, listed, nonce)).lastrowid or 0
     known = names(db, list({row[2] for row in taken}))
-    return Parcel(taken, known, token, worker, space, now, until, listed)
+    return Parcel(taken, known, token, nonce, worker, space, now, until, listed)
 
 
 def _leases(parcel: Parcel) -> list[Lease]:
     """Make the leases. What is the same for many is made once."""
-    taken, known, space, shared = parcel.taken, parcel.known, parcel.space, (parcel.token, when(parcel.until))
+    taken, known, space = parcel.taken, parcel.known, parcel.space
+    right = (parcel.token, parcel.nonce, when(parcel.until))
     facts = {packed: _unpacked(packed) for packed in {row[6] for row in taken}}
-    ends = {collection: (retry, *shared) for collection, (_, retry) in known.items()}
+    ends = {collection: (retry, *right) for collection, (_, retry) in known.items()}
     names_ = {collection: name or "" for collection, (name, _) in known.items()}
     dropped = {collection for collection, (name, _) in known.items() if name is None}
     make = tuple.__new__  # half the time of calling the class, a hundred times per batch

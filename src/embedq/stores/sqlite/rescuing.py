@@ -15,7 +15,8 @@ from embedq.stores.sqlite.transaction import Transaction, ids
 # Leases that ran out, that were renewed in the future (the clock was set back), that were not renewed for a span, or
 # whose worker is dead.
 EXPIRED = """
-SELECT l.token, l.worker, l.since, l.jobs, w.name FROM embedq_lease l LEFT JOIN embedq_worker w ON w.id = l.worker
+SELECT l.token, l.nonce, l.worker, l.since, l.jobs, w.name
+FROM embedq_lease l LEFT JOIN embedq_worker w ON w.id = l.worker
 WHERE l.until <= ?1 OR l.renewed > ?2 OR l.renewed <= ?3 OR w.name IN (SELECT value FROM json_each(?4))
 ORDER BY l.token
 """
@@ -23,8 +24,8 @@ END_LEASE = "DELETE FROM embedq_lease WHERE token = ?"
 
 # A crash counts, unless the job was armed since: it says nothing of the new text.
 CRASH = """
-UPDATE embedq_job SET token = ?1, crashes = crashes + (arm < ?1), started_at = ?2, worker = ?3
-WHERE id IN (SELECT value FROM json_each(?4)) AND status = 0
+UPDATE embedq_job SET token = ?1, nonce = ?2, crashes = crashes + (arm < ?1), started_at = ?3, worker = ?4
+WHERE id IN (SELECT value FROM json_each(?5)) AND status = 0
 """
 TAKEN_BACK = """
 SELECT j.id, j.record, j.collection, c.name, x.id, x.hash, j.crashes
@@ -35,14 +36,16 @@ BURY = "UPDATE embedq_job SET status = 3, completed_at = ?, last_at = ?, reason 
 
 # Extend leases that are still there, expired or not.
 RENEW = """
-UPDATE embedq_lease SET until = ?1, renewed = ?2 WHERE token IN (SELECT value FROM json_each(?3)) RETURNING token, jobs
+UPDATE embedq_lease SET until = ?1, renewed = ?2
+WHERE (token, nonce) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3)) RETURNING nonce, jobs
 """
 
 # Leases that hold some of these jobs.
 HOLDING = """
-SELECT l.token, l.jobs FROM embedq_lease l WHERE EXISTS (
+SELECT l.token, l.nonce, l.jobs FROM embedq_lease l WHERE EXISTS (
   SELECT 1 FROM json_each(l.jobs) e WHERE e.value IN (SELECT value FROM json_each(?)))
 """
+NOTE_LEASE = "UPDATE embedq_job SET token = ?, nonce = ? WHERE id IN (SELECT value FROM json_each(?))"
 CLOSE_CANCELLED = """
 UPDATE embedq_job SET status = 4, completed_at = ?1, reason = ?2,
   hash = (SELECT hash FROM embedq_record WHERE rid = record) WHERE id IN (SELECT value FROM json_each(?3))
@@ -56,8 +59,8 @@ def rescue(tx: Transaction, dead: Sequence[WorkerId], unrenewed_for: timedelta |
     idle_since = -1 if unrenewed_for is None else now - span(unrenewed_for)
     leases = tx.db.execute(EXPIRED, (now, now + SET_BACK, idle_since, json.dumps(list(dead)))).fetchall()
     rescued: list[Rescued] = []
-    for token, worker, since, jobs, name in leases:
-        tx.db.execute(CRASH, (token, since, worker, jobs))
+    for token, nonce, worker, since, jobs, name in leases:
+        tx.db.execute(CRASH, (token, nonce, since, worker, jobs))
         tx.db.execute(END_LEASE, (token,))
         back: list[Back] = tx.db.execute(TAKEN_BACK, (jobs,)).fetchall()
         rescued += [_taken_back(tx, row, name, now) for row in back]
@@ -86,32 +89,32 @@ def _taken_back(tx: Transaction, row: Back, worker: str | None, now: int) -> Res
 
 def renew(tx: Transaction, leases: Sequence[Lease], length: timedelta, now: int) -> set[JobId]:
     """Extend leases; answer with the jobs that are still under them."""
-    tokens = ids(sorted({lease.token for lease in leases}))
-    rows = tx.db.execute(RENEW, (now + span(length), now, tokens)).fetchall()
-    held = {token: set(json.loads(jobs)) for token, jobs in rows}
-    return {lease.job_id for lease in leases if int(lease.job_id) in held.get(lease.token, ())}
+    known = json.dumps(sorted({(lease.token, lease.nonce) for lease in leases}))
+    rows = tx.db.execute(RENEW, (now + span(length), now, known)).fetchall()
+    held = {nonce: set(json.loads(jobs)) for nonce, jobs in rows}
+    return {lease.job_id for lease in leases if int(lease.job_id) in held.get(lease.nonce, ())}
 
 
 def cancel(tx: Transaction, jobs: Sequence[tuple[int, int]], reason: Reason, now: int) -> None:
     """Cancel open jobs, given with their collections, wherever they are. A lease no longer names them."""
     numbers = [job for job, _ in jobs]
     waiting = set(unqueue(tx, numbers))
-    _take_from_leases(tx, [job for job in numbers if job not in waiting])
+    take_from_leases(tx, [job for job in numbers if job not in waiting])
     tx.db.execute(CLOSE_CANCELLED, (now, reason, ids(numbers)))
     for collection, count in Counter(collection for _, collection in jobs).items():
         tx.tally(collection, open_=-count, cancelled=count)
 
 
-def _take_from_leases(tx: Transaction, jobs: Sequence[int]) -> None:
+def take_from_leases(tx: Transaction, jobs: Sequence[int]) -> None:
     """Take jobs out of the leases that hold them, and note whose they were: a late Done must show that token."""
     gone = set(jobs)
     if not gone:
         return
-    for token, listed in tx.db.execute(HOLDING, (ids(jobs),)).fetchall():
+    for token, nonce, listed in tx.db.execute(HOLDING, (ids(jobs),)).fetchall():
         held = json.loads(listed)
         tx.db.execute(
             "UPDATE embedq_lease SET jobs = ? WHERE token = ?", (ids([j for j in held if j not in gone]), token)
         )
         tx.db.execute("DELETE FROM embedq_lease WHERE token = ? AND jobs = '[]'", (token,))
         taken = ids([job for job in held if job in gone])
-        tx.db.execute("UPDATE embedq_job SET token = ? WHERE id IN (SELECT value FROM json_each(?))", (token, taken))
+        tx.db.execute(NOTE_LEASE, (token, nonce, taken))

@@ -12,17 +12,17 @@ from embedq.stores.sqlite.grants import Grant, Grants
 from embedq.stores.sqlite.judging import Judged, judge
 from embedq.stores.sqlite.transaction import Transaction, ids
 
-LEASE = "SELECT worker, since, jobs FROM embedq_lease WHERE token = ?"
+LEASE = "SELECT worker, since, jobs FROM embedq_lease WHERE token = ? AND nonce = ?"
 
 # End a lease that still holds just these jobs.
-END_LEASE = "DELETE FROM embedq_lease WHERE token = ? AND jobs = ?"
+END_LEASE = "DELETE FROM embedq_lease WHERE token = ? AND nonce = ? AND jobs = ?"
 SHRINK_LEASE = "UPDATE embedq_lease SET jobs = ? WHERE token = ?"
 
 # Complete the jobs of a batch that are still open and were not armed since its lease.
 COMPLETE = """
-UPDATE embedq_job SET status = 2, completed_at = ?1, started_at = ?2, worker = ?3, token = ?4, crashes = 0, forced = 0,
-  reason = NULL, error = NULL, refused_at = NULL
-WHERE id IN (SELECT value FROM json_each(?5)) AND status = 0 AND arm < ?4
+UPDATE embedq_job SET status = 2, completed_at = ?1, started_at = ?2, worker = ?3, token = ?4, nonce = ?5, crashes = 0,
+  forced = 0, reason = NULL, error = NULL, refused_at = NULL
+WHERE id IN (SELECT value FROM json_each(?6)) AND status = 0 AND arm < ?4
 """
 
 # Store the vectors of records that are live with the text that was embedded. All vectors are one blob, cut by position.
@@ -44,26 +44,29 @@ DELETE FROM embedq_missing WHERE collection = ?1 AND record IN (
 SUCCESS = "UPDATE embedq_space SET success_at = ?1 WHERE id = ?2 AND success_at < ?1 - 1000"
 
 
+Right = tuple[int, int]  # by what a lease is known: token and nonce
+
+
 class _DoesNotFit(Exception):
     """Something in the batch is not as it was when it was leased."""
 
 
 def settle(tx: Transaction, outcomes: Sequence[Outcome], grants: Grants, now: int) -> frozenset[JobId]:
     """Record how attempts ended; answer with the jobs that were still ours."""
-    tokens = {outcome.lease.token for outcome in outcomes}
-    if len(tokens) == 1:
-        return frozenset(_settle_batch(tx, tokens.pop(), outcomes, grants, now))
+    leases = {(outcome.lease.token, outcome.lease.nonce) for outcome in outcomes}
+    if len(leases) == 1:
+        return frozenset(_settle_batch(tx, leases.pop(), outcomes, grants, now))
     ours: set[JobId] = set()
-    for token in sorted(tokens):
-        batch = [outcome for outcome in outcomes if outcome.lease.token == token]
-        ours |= _settle_batch(tx, token, batch, grants, now)
+    for right in sorted(leases):
+        batch = [outcome for outcome in outcomes if (outcome.lease.token, outcome.lease.nonce) == right]
+        ours |= _settle_batch(tx, right, batch, grants, now)
     return frozenset(ours)
 
 
-def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], grants: Grants, now: int) -> set[JobId]:
+def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], grants: Grants, now: int) -> set[JobId]:
     """Settle a whole batch at once if everything in it is done and as it was; else job by job."""
-    grant = grants.recall(token)
-    if grant is not None and [outcome.lease.job_id for outcome in batch] == grant.jobs and (done := _all_done(batch)):
+    grant = grants.recall(right[1])
+    if grant is not None and _is_of(grant, right, batch) and (done := _all_done(batch)):
         tx.db.execute("SAVEPOINT batch")
         try:
             _complete(tx, grant, done, now)
@@ -73,7 +76,12 @@ def _settle_batch(tx: Transaction, token: int, batch: Sequence[Outcome], grants:
             return set(grant.jobs)
         finally:
             tx.db.execute("RELEASE batch")
-    return _settle_each(tx, token, batch, now)
+    return _settle_each(tx, right, batch, now)
+
+
+def _is_of(grant: Grant, right: Right, batch: Sequence[Outcome]) -> bool:
+    """Say whether a batch is just what was given under this lease."""
+    return (grant.token, grant.nonce) == right and [outcome.lease.job_id for outcome in batch] == grant.jobs
 
 
 def _all_done(batch: Sequence[Outcome]) -> list[Done]:
@@ -88,9 +96,9 @@ def _all_done(batch: Sequence[Outcome]) -> list[Done]:
 
 def _complete(tx: Transaction, grant: Grant, batch: Sequence[Done], now: int) -> None:
     """Settle a batch. A job that is open and not armed since its lease has a live record with the leased text."""
-    if tx.db.execute(END_LEASE, (grant.token, grant.listed)).rowcount != 1:
+    if tx.db.execute(END_LEASE, (grant.token, grant.nonce, grant.listed)).rowcount != 1:
         raise _DoesNotFit
-    row = (now, grant.since, grant.worker, grant.token, grant.listed)
+    row = (now, grant.since, grant.worker, grant.token, grant.nonce, grant.listed)
     if tx.db.execute(COMPLETE, row).rowcount != len(batch):
         raise _DoesNotFit
     embedded = [outcome for outcome in batch if outcome.vector is not None]
@@ -118,9 +126,9 @@ def _blob(outcome: Done) -> bytes:
     return np.ascontiguousarray(outcome.vector, dtype="<f4").tobytes()
 
 
-def _settle_each(tx: Transaction, token: int, batch: Sequence[Outcome], now: int) -> set[JobId]:
+def _settle_each(tx: Transaction, right: Right, batch: Sequence[Outcome], now: int) -> set[JobId]:
     """Settle job by job, by the letter of the rules; jobs of the lease that nobody settled stay leased."""
-    row = tx.db.execute(LEASE, (token,)).fetchone()
+    row = tx.db.execute(LEASE, right).fetchone()
     worker, since, listed = row or (None, None, "[]")
     held = set(json.loads(listed))
     ended: set[int] = set()
@@ -132,7 +140,7 @@ def _settle_each(tx: Transaction, token: int, batch: Sequence[Outcome], now: int
             ended.add(job)
             judgements.append(judged)
     _sum_up(tx, judgements)
-    _shrink(tx.db, token, held, ended)
+    _shrink(tx.db, right[0], held, ended)
     return {JobId(str(job)) for job in ended}
 
 

@@ -10,17 +10,19 @@ from embedq.stores.sqlite.connection import file_identity
 from embedq.stores.sqlite.corpus import SqliteCorpus
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.jobs import SqliteQueue
+from embedq.stores.sqlite.placing import SqlitePlaces
 from embedq.stores.sqlite.upkeep import SqliteUpkeep
 from embedq.telemetry import Telemetry
 
 
-class SqliteStore(SqliteCorpus, SqliteQueue, SqliteUpkeep):
+class SqliteStore(SqliteCorpus, SqliteQueue, SqlitePlaces, SqliteUpkeep):
     """One file that is both corpus and queue, so that record and job, vector and settlement share a transaction."""
 
     def __init__(self, file: File, limits: Limits) -> None:
         """Speak through an opened file; `open` is the usual way."""
         SqliteCorpus.__init__(self, file, limits)
         SqliteQueue.__init__(self, file)
+        SqlitePlaces.__init__(self, file)
         SqliteUpkeep.__init__(self, file)
 
     @classmethod

@@ -1,6 +1,7 @@
 """The conformance suite of a store: inherit it by one class, and pytest does the rest."""
 
 from embedq.testing.stores.corpus import CorpusFacts
+from embedq.testing.stores.fencing import FenceFacts
 from embedq.testing.stores.filing import FilingFacts
 from embedq.testing.stores.leases import LeaseFacts
 from embedq.testing.stores.operating import OperatingFacts
@@ -14,7 +15,7 @@ from embedq.testing.stores.walks import WalkFacts
 __all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
 
 
-class JobStoreSuite(RuleFacts, PromiseFacts, LeaseFacts, WaitingFacts, OperatingFacts, RaceFacts):
+class JobStoreSuite(RuleFacts, PromiseFacts, LeaseFacts, FenceFacts, WaitingFacts, OperatingFacts, RaceFacts):
     """What a job store must keep."""
 
 

@@ -59,6 +59,7 @@ class Pair:
     told: list[list[Outcome]] = field(default_factory=list)
     lied: set[Name] = field(default_factory=set)  # records of which a worker said that they are gone
     numbers: set[JobId] = field(default_factory=set)  # of every job there ever was
+    erased: dict[Name, int] = field(default_factory=dict)  # the newest token when a record's text was removed for good
 
     async def put(self, which: int, text: int, lane: int) -> None:
         """Write one record, or the first two together."""
@@ -94,6 +95,8 @@ class Pair:
         row = self.model.records.get(name)
         there = row is not None and self.model.delete(row, self.now, purge=erase)
         assert list(gone) == ([id_] if there else [])
+        if there and erase:
+            self.erased[name] = max(self.leases, default=0)
 
     async def enqueue(self, which: int, force: int, lane: int) -> None:
         """Ask for a job by hand."""
@@ -267,24 +270,31 @@ class Pair:
         self.told.append(list(outcomes))
         gone = [outcome.lease for outcome in outcomes if isinstance(outcome, Skipped)]
         self.lied |= {(lease.collection, lease.record_id) for lease in gone}
+        erased = [lease for lease in _paid_for(outcomes) if self._is_erased(lease)]
+        before = await self._known(erased, how)
         settled = await self._store(how).settle(outcomes, then=ask, now=self.now)
         ours = {outcome.lease.job_id for outcome in outcomes if self.model.settle(outcome, self.now)}
         assert settled.jobs == ours
         if ask is not None:
             self._leased(ask, settled.next)
-        await self._paid_is_known(outcomes, how)
+        paid = [lease for lease in _paid_for(outcomes) if not self._is_erased(lease)]
+        assert await self._known(paid, how) == {(lease.space, lease.hash) for lease in paid}, "it was paid for"
+        known = await self._known([lease for lease in erased if not self._is_somebodys(lease)], how)
+        assert known <= before | {(lease.space, lease.hash) for lease in paid}, "its text was removed for good"
 
-    async def _paid_is_known(self, outcomes: Sequence[Outcome], how: int) -> None:
-        """A valid vector that was paid for enters the cache, whatever the token says, unless its text was erased."""
-        done = [outcome.lease for outcome in outcomes if isinstance(outcome, Done) and outcome.vector is not None]
-        paid = [lease for lease in done if not self._is_erased(lease)]
-        for space in {lease.space for lease in paid}:
-            hashes = {lease.hash for lease in paid if lease.space == space}
-            assert hashes == set(await self._store(how).known(space, list(hashes)))
+    async def _known(self, leases: Sequence[Lease], how: int) -> set[tuple[int, bytes]]:
+        """Say of which of these texts there is a vector in their spaces: stored, or kept for reuse."""
+        found = set[tuple[int, bytes]]()
+        for space in {lease.space for lease in leases}:
+            hashes = [lease.hash for lease in leases if lease.space == space]
+            found |= {(space, hash_) for hash_ in await self._store(how).known(space, hashes)}
+        return found
 
     def _is_erased(self, lease: Lease) -> bool:
-        row = self.model.find(lease.job_id)
-        return row is not None and row.record.text is None
+        return self.erased.get((lease.collection, lease.record_id), -1) >= lease.token
+
+    def _is_somebodys(self, lease: Lease) -> bool:
+        return any(row.space == lease.space and row.vector == lease.text for row in self.model.records.values())
 
     def _leased(self, ask: Ask, leased: Leased) -> None:
         """Check that the store chose by the rules, and let the model follow its choice."""
@@ -343,3 +353,7 @@ def _outcome(lease: Lease, kind: int) -> Outcome:
         Skipped(lease),
     )
     return _pick(ways, kind)
+
+
+def _paid_for(outcomes: Sequence[Outcome]) -> list[Lease]:
+    return [outcome.lease for outcome in outcomes if isinstance(outcome, Done) and outcome.vector is not None]

@@ -83,6 +83,7 @@ class Ground:
                 if step[0] not in STILL:
                     await check(pair)
             await check_upkeep(pair)
+            assert await self._stores[0].misplaced() == [], "an open job is not in exactly one place"
         except AssertionError as error:
             return "\n".join([f"{error} after", *pair.story, f"at {step}"])
         finally:

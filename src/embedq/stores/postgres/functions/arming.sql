@@ -1,6 +1,15 @@
 -- Locks, everywhere: records before jobs before leases, each in the order of its key. Whoever changes a record's text or
 -- life holds its job's row too, so a settle that holds the job may trust what it reads of the record.
 
+-- Refuse to act on a snapshot that is older than the locks: each statement must see what was committed before it.
+CREATE FUNCTION require_read_committed() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION USING ERRCODE = 'EQ003', MESSAGE = 'embedq needs transactions that are read committed';
+  END IF;
+END
+$$;
+
 -- Say where a job stands in its line: its lane, then its age. Jobs that took workers down stand behind all the others.
 CREATE FUNCTION place(priority smallint, crashes smallint, queued_at timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT (((3 - priority) + CASE WHEN crashes >= 2 THEN 4 ELSE 0 END)::bigint << 48)

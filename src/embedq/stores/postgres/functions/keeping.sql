@@ -117,6 +117,7 @@ BEGIN
   WITH gone AS (
     DELETE FROM job WHERE id = ANY (ARRAY(
       SELECT j.id FROM job j WHERE j.id > p_after AND j.status IN (2, 3, 4) AND j.completed_at < p_before
+        AND j.id NOT IN (SELECT unnest(l.jobs) FROM lease l)  -- its fence is needed as long as a lease names it
       ORDER BY j.id LIMIT p_limit FOR UPDATE SKIP LOCKED))
     RETURNING id, collection, status),
   noted AS (
@@ -204,6 +205,7 @@ DECLARE
   s space;
   blocking timestamptz;
 BEGIN
+  PERFORM require_read_committed();
   IF p_requests IS NULL THEN
     SELECT * INTO s FROM space WHERE id = p_space;
   ELSE
@@ -246,8 +248,8 @@ BEGIN
       ORDER BY l.key LIMIT 1;
     best := least(best, first, waiting);
   END LOOP;
-  SELECT min(j.queued_at) INTO leased FROM lease l CROSS JOIN unnest(l.jobs) u (id) JOIN job j ON j.id = u.id
-    WHERE j.collection = p_collection AND j.status = 0;
+  SELECT min(j.queued_at) INTO leased FROM lease l CROSS JOIN unnest(l.jobs, l.arms) u (id, arms)
+    JOIN job j ON j.id = u.id WHERE j.collection = p_collection AND j.status = 0 AND j.fence <= u.arms;
   RETURN least(to_timestamp(best / 1000.0), leased);
 END
 $$;

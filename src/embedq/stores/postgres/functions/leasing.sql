@@ -79,6 +79,7 @@ DECLARE
   age CONSTANT bigint := (1::bigint << 48) - 1;  -- the part of a place that is no lane
   answer leased;
   moment timestamptz := coalesce(p_now, clock_timestamp());
+  may boolean;        -- lease at all: nobody is pausing just now
   is_due boolean;
   spaces int[];
   alone int;          -- a space where a job stands that took workers down: it goes alone
@@ -111,11 +112,14 @@ DECLARE
   stretch bigint[];
   stretch_rows tid[];
 BEGIN
+  PERFORM require_read_committed();
+  -- whoever pauses waits for this lock: after it, no lease is under way that has not seen the pause
+  may := pg_try_advisory_xact_lock_shared(1701667447, 0);
   SELECT c.epoch, EXISTS (SELECT FROM later l WHERE l.due <= moment)
     OR EXISTS (SELECT FROM later l WHERE l.since > moment + interval '1 second'), a.spaces, r.space
   INTO answer.epoch, is_due, spaces, alone
   FROM control c
-  CROSS JOIN LATERAL (SELECT ARRAY(SELECT s.id FROM space s WHERE s.id = ANY (p_spaces) AND NOT c.paused
+  CROSS JOIN LATERAL (SELECT ARRAY(SELECT s.id FROM space s WHERE s.id = ANY (p_spaces) AND NOT c.paused AND may
     AND NOT (s.held_until > moment AND s.held_since <= moment + interval '1 second')) AS spaces) a
   LEFT JOIN LATERAL (SELECT r.space FROM ready r WHERE r.space = ANY (a.spaces) AND r.key >= solo_lanes
     AND NOT p_prefetch ORDER BY r.space, r.key LIMIT 1) r ON true;

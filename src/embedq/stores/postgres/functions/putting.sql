@@ -124,6 +124,9 @@ BEGIN
     answer.problem := 'changed';
     RETURN answer;
   END IF;
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM require_current(p_collection, p_ids);
+  END IF;
   SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
   IF known IS NULL THEN
     answer.fresh := plant(p_collection, answer.space, p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities,
@@ -177,6 +180,22 @@ BEGIN
   LEFT JOIN missing m ON m.collection = p_collection AND m.record = x.rid
   LEFT JOIN given_up g ON g.collection = p_collection AND g.record = x.rid;
   RETURN answer;
+END
+$$;
+
+-- Let a transaction fail that sees less than was committed: another collection or other records than those it would act
+-- on. The locks that show it are given up at once.
+CREATE FUNCTION require_current(p_collection int, p_ids text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM collection c WHERE c.id = p_collection FOR SHARE;
+  PERFORM FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids) ORDER BY x.rid FOR SHARE;
+  RAISE SQLSTATE 'EQ004';
+EXCEPTION WHEN SQLSTATE 'EQ004' THEN
+  NULL;
+WHEN serialization_failure THEN
+  RAISE serialization_failure USING MESSAGE = 'the collection or its records have changed since this transaction began',
+    HINT = 'Repeat the transaction.';
 END
 $$;
 

@@ -1,18 +1,23 @@
--- Take jobs out of a lease; an empty lease ends.
+-- Take jobs out of a lease, whose row is locked; an empty lease ends.
 CREATE FUNCTION shrink(p_token bigint, p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE lease l SET (jobs, arms) = (
     SELECT coalesce(array_agg(u.job), '{}'), coalesce(array_agg(u.arms), '{}')
-    FROM unnest(l.jobs, l.arms) u (job, arms) WHERE u.job <> ALL (p_jobs))
+    FROM unnest(l.jobs, l.arms) u (job, arms) WHERE u.job <> ALL (coalesce(p_jobs, '{}')))
   WHERE l.token = p_token;
   DELETE FROM lease l WHERE l.token = p_token AND l.jobs = '{}';
 END
 $$;
 
--- Keep a vector that was paid for and fits no record now.
-CREATE FUNCTION keep_spare(p_space int, p_hash bytea, p_vector vector, p_now timestamptz) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO spare (space, hash, paid_at, embedding) VALUES (p_space, p_hash, p_now, p_vector) ON CONFLICT DO NOTHING
+-- Keep a vector that was paid for and fits no record now, unless its text was removed for good since the lease. The caller
+-- holds the job's row, so nobody is removing it just now.
+CREATE FUNCTION keep_spare(p_job bigint, p_token bigint, p_hash bytea, p_vector vector, p_now timestamptz) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO spare (space, hash, paid_at, embedding)
+  SELECT (p_job & 4095)::int, p_hash, p_now, p_vector FROM record x
+  WHERE x.rid = p_job >> 12 AND coalesce(x.erased, -1) < p_token
+  ON CONFLICT DO NOTHING
 $$;
 
 -- Note that a provider answered: it is no longer one that only refuses. At most once a second, since all workers write it.
@@ -66,8 +71,8 @@ CREATE FUNCTION complete(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token, crashes = 0,
-    forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
+  UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token, nonce = l.nonce,
+    crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
   WHERE ctid = ANY (p_rows);  -- safe: nobody moves a row that we have locked
   l.fresh := false;  -- whoever comes here was not as expected
   PERFORM note_completed(l, p_jobs, p_collections, p_hashes, p_vectors, p_truncated, p_now);
@@ -120,8 +125,8 @@ $$;
 
 -- An attempt that brought a vector, or found that the stored one is current.
 CREATE FUNCTION judge_done(
-  j job, p_live boolean, p_text bytea, p_armed boolean, p_hash bytea, p_vector vector, p_truncated boolean,
-  p_now timestamptz
+  j job, p_token bigint, p_live boolean, p_text bytea, p_armed boolean, p_hash bytea, p_vector vector,
+  p_truncated boolean, p_now timestamptz
 ) RETURNS smallint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,7 +145,7 @@ BEGIN
     USING coalesce(p_truncated, false), p_vector, j.id >> 12, p_hash;
     GET DIAGNOSTICS stored_now = ROW_COUNT;
     IF stored_now = 0 THEN
-      PERFORM keep_spare(home, p_hash, p_vector, p_now);
+      PERFORM keep_spare(j.id, p_token, p_hash, p_vector, p_now);
     ELSE
       PERFORM note_missing(j.collection, home, ARRAY[j.id >> 12]);
       INSERT INTO unplaced (attachment, record)  -- gather copies it: this one is one of many
@@ -189,10 +194,10 @@ BEGIN
 END
 $$;
 
--- Settle one job by the letter of RULES 5: 'ours', 'buried' if it became a dead letter by the clock, 'busy' while somebody else holds its row, or 'foreign' if it is not the
--- lease's business any more. `l` is NULL if the lease is gone.
+-- Settle one job by the letter of RULES 5: 'ours', 'buried' if it became a dead letter by the clock, 'busy' while somebody
+-- else holds its row, or 'foreign' if it is not the lease's business any more. `l` is NULL if the lease is gone.
 CREATE FUNCTION judge(
-  l lease, p_token bigint, p_space int, p_job bigint, p_hash bytea, p_vector vector, p_truncated boolean,
+  l lease, p_token bigint, p_nonce bigint, p_job bigint, p_hash bytea, p_vector vector, p_truncated boolean,
   p_outcome jsonb, p_now timestamptz
 ) RETURNS text
 LANGUAGE plpgsql AS $$
@@ -209,14 +214,14 @@ BEGIN
   IF NOT FOUND AND EXISTS (SELECT FROM job WHERE id = p_job) THEN
     RETURN 'busy';
   END IF;
-  leased := coalesce(j.status = 0 AND p_job = ANY (l.jobs), false);
+  leased := coalesce(j.status = 0 AND l.arms[array_position(l.jobs, p_job)] >= j.fence, false);
   ours := leased;
-  IF NOT leased AND kind = 'done' AND j.token = p_token THEN  -- late: taken if nobody leased it since
+  IF NOT leased AND kind = 'done' AND j.token = p_token AND j.nonce = p_nonce THEN  -- late: taken if nobody leased it since
     ours := (j.status = 0 AND unqueue(ARRAY[p_job]) <> '{}') OR (j.status = 3 AND j.reason = 'crash_loop');
   END IF;
   IF ours IS NOT TRUE THEN
     IF p_vector IS NOT NULL THEN
-      PERFORM keep_spare(p_space, p_hash, p_vector, p_now);
+      PERFORM keep_spare(p_job, p_token, p_hash, p_vector, p_now);
     END IF;
     RETURN 'foreign';
   END IF;
@@ -225,10 +230,10 @@ BEGIN
     j.leased_arms := l.arms[array_position(l.jobs, p_job)];
   END IF;
   armed := j.arms <> j.leased_arms;
-  UPDATE job SET token = p_token, crashes = 0, leased_arms = j.leased_arms, started_at = coalesce(l.since, started_at),
-    worker = coalesce(l.worker, worker) WHERE id = p_job;
+  UPDATE job SET token = p_token, nonce = p_nonce, crashes = 0, leased_arms = j.leased_arms,
+    started_at = coalesce(l.since, started_at), worker = coalesce(l.worker, worker) WHERE id = p_job;
   IF kind = 'done' THEN
-    ended := judge_done(j, coalesce(x.live, false), x.hash, armed, p_hash, p_vector, p_truncated, p_now);
+    ended := judge_done(j, p_token, coalesce(x.live, false), x.hash, armed, p_hash, p_vector, p_truncated, p_now);
   ELSIF kind = 'skipped' AND NOT armed THEN
     ended := drop_job(p_job, p_hash, p_now);
   ELSIF armed OR x.live IS NOT TRUE OR x.hash <> p_hash OR kind = 'skipped' THEN
@@ -246,10 +251,11 @@ END
 $$;
 
 -- Record how attempts ended: batch by batch, those that are done and as they were by set statements, the others one by
--- one. Jobs come sorted by token and key; p_ends says where each token's jobs end; p_outcomes is NULL, or NULL where a job
--- is done. What somebody else holds just now is left in its lease and named as busy; with p_last its vector is kept.
+-- one. Jobs come sorted by token and key; p_ends says where each lease's jobs end; p_outcomes is NULL, or NULL where a job
+-- is done. What somebody else holds just now is left in its lease and named as busy; with p_last nobody comes back for it,
+-- and its lease is idle from now on.
 CREATE FUNCTION settle(
-  p_spaces int[], p_tokens bigint[], p_ends int[], p_jobs bigint[], p_hashes bytea[], p_vectors vector[],
+  p_tokens bigint[], p_nonces bigint[], p_ends int[], p_jobs bigint[], p_hashes bytea[], p_vectors vector[],
   p_truncated boolean[], p_outcomes jsonb[], p_last boolean, p_now timestamptz
 ) RETURNS settled
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -267,8 +273,10 @@ DECLARE
   homes int[];
   f record;
   ended bigint[];
+  departed bigint[];
   verdict text;
 BEGIN
+  PERFORM require_read_committed();
   answer.jobs := '{}';
   answer.busy := '{}';
   answer.buried := '{}';
@@ -277,8 +285,9 @@ BEGIN
   FOR g IN 1..cardinality(p_tokens) LOOP
     b := p_ends[g];
     ended := '{}';
+    departed := '{}';
     SELECT NULL::bigint[] AS jobs INTO f;
-    SELECT * INTO l FROM lease WHERE token = p_tokens[g] FOR UPDATE;
+    SELECT * INTO l FROM lease WHERE token = p_tokens[g] AND nonce = p_nonces[g] FOR UPDATE;
     IF FOUND THEN
       SELECT array_agg(z.ctid), array_agg(z.id), array_agg(z.arms), array_agg(z.hash), array_agg(z.collection)
       INTO open_rows, open_jobs, open_arms, open_hashes, homes FROM (
@@ -310,7 +319,7 @@ BEGIN
     END IF;
     FOR i IN a..b LOOP
       CONTINUE WHEN p_jobs[i] = ANY (f.jobs);
-      verdict := judge(l, p_tokens[g], p_spaces[g], p_jobs[i], p_hashes[i], p_vectors[i], p_truncated[i], p_outcomes[i],
+      verdict := judge(l, p_tokens[g], p_nonces[g], p_jobs[i], p_hashes[i], p_vectors[i], p_truncated[i], p_outcomes[i],
         moment);
       IF verdict IN ('ours', 'buried') THEN
         ended := ended || p_jobs[i];
@@ -321,14 +330,15 @@ BEGIN
         IF verdict = 'buried' THEN
           answer.buried := answer.buried || p_jobs[i];
         END IF;
-      ELSIF verdict = 'busy' AND p_last AND p_vectors[i] IS NOT NULL THEN
-        PERFORM keep_spare(p_spaces[g], p_hashes[i], p_vectors[i], moment);
       ELSIF verdict = 'busy' THEN
         answer.busy := answer.busy || p_jobs[i];
+      ELSE
+        departed := departed || p_jobs[i];
       END IF;
     END LOOP;
-    IF ended <> '{}' THEN
-      PERFORM shrink(p_tokens[g], ended);
+    IF l.token IS NOT NULL THEN
+      PERFORM shrink(l.token, ended || departed);
+      UPDATE lease SET idle = true, until = least(until, moment) WHERE token = l.token AND p_last;
     END IF;
     answer.jobs := answer.jobs || ended;
     a := b + 1;
@@ -349,49 +359,52 @@ BEGIN
 END
 $$;
 
--- Complete a whole batch of so many jobs that is as it was when it was leased, vectors in the order of its jobs. NULL, and
--- nothing is changed, if it is not: somebody has edited or cancelled one of its jobs, or holds it just now.
+-- Complete a whole batch that is as it was when it was leased: the lease of just these jobs, ascending, and their texts are
+-- those that were embedded. NULL, and nothing is changed, if it is not: somebody has edited or cancelled one of its jobs, or
+-- holds it just now, or the token is another lease's by now.
 CREATE FUNCTION complete_whole(
-  p_token bigint, p_count int, p_vectors vector[], p_truncated boolean[], p_now timestamptz, OUT s settled
+  p_token bigint, p_nonce bigint, p_jobs bigint[], p_hashes bytea[], p_vectors vector[], p_truncated boolean[],
+  p_now timestamptz, OUT s settled
 )
 LANGUAGE plpgsql SET lock_timeout = '2ms' SET enable_bitmapscan = off AS $$
 DECLARE
   l lease;
+  total int := cardinality(p_jobs);
   done_jobs bigint[];
   done_arms int[];
   homes int[];
   hashes bytea[];
 BEGIN
-  DELETE FROM lease WHERE token = p_token RETURNING * INTO l;
+  DELETE FROM lease WHERE token = p_token AND nonce = p_nonce AND jobs = p_jobs RETURNING * INTO l;
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  IF (l.jobs[p_count] >> 12) - (l.jobs[1] >> 12) = p_count - 1 THEN  -- a run, as in `is_run`
+  IF (l.jobs[total] >> 12) - (l.jobs[1] >> 12) = total - 1 THEN  -- a run, as in `is_run`
     WITH done AS (
       UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token,
-        crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
-      WHERE id BETWEEN l.jobs[1] AND l.jobs[p_count] AND id & 4095 = l.space AND status = 0
+        nonce = l.nonce, crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
+      WHERE id BETWEEN l.jobs[1] AND l.jobs[total] AND id & 4095 = l.space AND status = 0
       RETURNING id, arms, collection, hash)
-    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash) FILTER (WHERE p_vectors IS NOT NULL)
+    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash)
     INTO done_jobs, done_arms, homes, hashes FROM done;
   ELSE
     WITH done AS (
       UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token,
-        crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
+        nonce = l.nonce, crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
       WHERE id = ANY (l.jobs) AND status = 0 RETURNING id, arms, collection, hash)
-    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash) FILTER (WHERE p_vectors IS NOT NULL)
+    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash)
     INTO done_jobs, done_arms, homes, hashes FROM done;
   END IF;
-  IF done_jobs IS DISTINCT FROM l.jobs OR done_arms IS DISTINCT FROM l.arms OR cardinality(done_jobs) <> p_count THEN
+  IF done_jobs IS DISTINCT FROM l.jobs OR done_arms IS DISTINCT FROM l.arms OR hashes IS DISTINCT FROM p_hashes THEN
     RAISE SQLSTATE 'EQ002';
   END IF;
   PERFORM set_config('lock_timeout', '0', true);  -- it was for the jobs: whoever makes room in a table is worth the wait
   IF p_vectors IS NULL AND homes[1] = ALL (homes) THEN
-    INSERT INTO tally (collection, open, completed) VALUES (homes[1], -p_count, p_count);
+    INSERT INTO tally (collection, open, completed) VALUES (homes[1], -total, total);
     s.stored := 0;
   ELSE
-    PERFORM note_completed(l, l.jobs, homes, hashes, p_vectors, p_truncated, p_now);
-    s.stored := CASE WHEN p_vectors IS NULL THEN 0 ELSE p_count END;
+    PERFORM note_completed(l, l.jobs, homes, p_hashes, p_vectors, p_truncated, p_now);
+    s.stored := CASE WHEN p_vectors IS NULL THEN 0 ELSE total END;
   END IF;
   s.jobs := '{}';
   s.seconds := date_part('epoch', p_now - l.queued);
@@ -402,30 +415,30 @@ $$;
 
 -- Complete one whole batch and lease the next: one call, one commit. If the batch is not as it was, nothing happens.
 CREATE FUNCTION turn_whole(
-  p_token bigint, p_count int, p_vectors vector[], p_truncated boolean[],
+  p_token bigint, p_nonce bigint, p_jobs bigint[], p_hashes bytea[], p_vectors vector[], p_truncated boolean[],
   p_worker text, p_asked int[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
-  p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_fold boolean, p_now timestamptz,
+  p_mark_keys bigint[], p_mark_jobs bigint[], p_next_nonce bigint, p_fold boolean, p_now timestamptz,
   OUT s settled, OUT n leased
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
-  s := complete_whole(p_token, p_count, p_vectors, p_truncated, coalesce(p_now, clock_timestamp()));
+  s := complete_whole(p_token, p_nonce, p_jobs, p_hashes, p_vectors, p_truncated, coalesce(p_now, clock_timestamp()));
   IF (s).jobs IS NULL THEN
     RETURN;
   END IF;
   IF p_fold THEN
     PERFORM fold();
   END IF;
-  n := lease(p_worker, p_asked, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_nonce,
+  n := lease(p_worker, p_asked, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_next_nonce,
     p_now);
 END
 $$;
 
 -- Settle attempts of any kind and lease the next batch: one call, one commit.
 CREATE FUNCTION turn(
-  p_spaces int[], p_tokens bigint[], p_ends int[], p_jobs bigint[], p_hashes bytea[], p_vectors vector[],
+  p_tokens bigint[], p_nonces bigint[], p_ends int[], p_jobs bigint[], p_hashes bytea[], p_vectors vector[],
   p_truncated boolean[], p_outcomes jsonb[], p_last boolean,
   p_worker text, p_asked int[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_fold boolean, p_now timestamptz,
@@ -434,7 +447,7 @@ CREATE FUNCTION turn(
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
-  s := settle(p_spaces, p_tokens, p_ends, p_jobs, p_hashes, p_vectors, p_truncated, p_outcomes, p_last, p_now);
+  s := settle(p_tokens, p_nonces, p_ends, p_jobs, p_hashes, p_vectors, p_truncated, p_outcomes, p_last, p_now);
   IF p_fold THEN
     PERFORM fold();
   END IF;

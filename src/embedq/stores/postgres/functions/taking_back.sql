@@ -1,19 +1,18 @@
--- Take open jobs, whose rows are locked, from wherever they are, and cancel them. A lease no longer names them; they note
--- whose they were. Nobody who holds a lease waits for a job's row, so waiting for a lease here makes no circle.
+-- Take open jobs, whose rows are locked, from wherever they are, and cancel them. Those that are leased note whose they were
+-- and set a fence, so that the lease holds them no longer. The lease itself is not touched: this may be an application's
+-- transaction, and whoever renews or settles the other jobs of that lease must not wait for it.
 CREATE FUNCTION withdraw(p_jobs bigint[], p_reason text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
-DECLARE
-  l lease;
 BEGIN
   IF cardinality(unqueue(p_jobs)) < cardinality(p_jobs) THEN
-    FOR l IN SELECT * FROM lease WHERE jobs && p_jobs ORDER BY token FOR UPDATE LOOP
-      UPDATE job SET token = l.token WHERE id = ANY (l.jobs) AND id = ANY (p_jobs);
-      PERFORM shrink(l.token, p_jobs);
-    END LOOP;
+    UPDATE job j SET token = h.token, nonce = h.nonce, leased_arms = h.arms
+    FROM (SELECT l.token, l.nonce, u.job, u.arms FROM lease l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms)
+      WHERE l.jobs && p_jobs) h
+    WHERE j.id = ANY (p_jobs) AND j.id = h.job AND h.arms >= j.fence;
   END IF;
   WITH gone AS (
     UPDATE job j SET status = 4, completed_at = p_now, cancelled_at = p_now, reason = p_reason, retrying = false,
-      hash = x.hash FROM record x WHERE j.id = ANY (p_jobs) AND x.rid = j.id >> 12 RETURNING j.collection)
+      arms = j.arms + 1, fence = j.arms + 1, hash = x.hash FROM record x WHERE j.id = ANY (p_jobs) AND x.rid = j.id >> 12 RETURNING j.collection)
   INSERT INTO tally (collection, open, cancelled) SELECT collection, -count(*), count(*) FROM gone GROUP BY 1;
 END
 $$;
@@ -36,7 +35,8 @@ BEGIN
 END
 $$;
 
--- Delete records and cancel their jobs; a dead letter that is there stays. With p_purge text and vector go for good.
+-- Delete records and cancel their jobs; a dead letter that is there stays. With p_purge text and vector go for good, and so
+-- does what a lease of before still brings: its number is read after `withdraw`, which waits for a lease under way.
 -- Answer with the records that were there.
 CREATE FUNCTION retire(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -67,7 +67,9 @@ BEGIN
     PERFORM withdraw(opened, 'record_deleted', moment);
   END IF;
   IF p_purge THEN
-    UPDATE record SET text = '', hash = '', attributes = '{}', tenant = NULL, updated_at = moment WHERE rid = ANY (rids);
+    UPDATE record SET text = '', hash = '', attributes = '{}', tenant = NULL, updated_at = moment,
+      erased = (SELECT CASE WHEN t.is_called THEN t.last_value ELSE 0 END FROM lease_token t)
+    WHERE rid = ANY (rids);
     DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (rids);
     DELETE FROM spare s WHERE s.hash = ANY (hashes);
   END IF;
@@ -126,17 +128,36 @@ BEGIN
 END
 $$;
 
--- Extend leases that are still there, expired or not; answer with them.
-CREATE FUNCTION renew(p_tokens bigint[], p_span interval, p_now timestamptz) RETURNS TABLE (token bigint, jobs bigint[])
+-- Extend leases that are still there, expired or not; answer with the jobs that are still under each.
+CREATE FUNCTION renew(p_tokens bigint[], p_nonces bigint[], p_span interval, p_now timestamptz)
+RETURNS TABLE (nonce bigint, jobs bigint[])
 LANGUAGE sql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-  UPDATE lease l SET until = coalesce(p_now, clock_timestamp()) + p_span, renewed = coalesce(p_now, clock_timestamp())
-  WHERE l.token = ANY (p_tokens) RETURNING l.token, l.jobs
+  WITH extended AS (
+    UPDATE lease l SET until = coalesce(p_now, clock_timestamp()) + p_span, renewed = coalesce(p_now, clock_timestamp())
+    FROM unnest(p_tokens, p_nonces) u (token, nonce)
+    WHERE l.token = u.token AND l.nonce = u.nonce AND NOT l.idle RETURNING l.nonce, l.jobs, l.arms)
+  SELECT e.nonce, array_agg(j.id) FROM extended e CROSS JOIN unnest(e.jobs, e.arms) u (job, arms)
+  JOIN job j ON j.id = u.job AND j.status = 0 AND j.fence <= u.arms GROUP BY e.nonce
+$$;
+
+-- Lock the jobs of a lease, whose row is locked, as far as nobody else holds them: those that are under it, and those that
+-- are not any more.
+CREATE FUNCTION hold_jobs(l lease, OUT held bigint[], OUT departed bigint[])
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT array_agg(z.id) FILTER (WHERE z.under), array_agg(z.id) FILTER (WHERE NOT z.under) INTO held, departed FROM (
+    SELECT j.id, j.status = 0 AND j.fence <= l.arms[array_position(l.jobs, j.id)] AS under FROM job j
+    WHERE j.id = ANY (l.jobs) ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) z;
+  held := coalesce(held, '{}');
+  departed := coalesce(departed, '{}') || ARRAY(
+    SELECT u.id FROM unnest(l.jobs) u (id) WHERE NOT EXISTS (SELECT FROM job j WHERE j.id = u.id));
+END
 $$;
 
 -- Take back jobs of leases that ran out, that were renewed in the future (the clock was set back), that were not renewed
--- for a span, or whose worker is dead. A crash counts, unless the job was armed since: it says nothing of the new text.
--- What an application holds just now stays in its lease for the next time.
+-- for a span, or whose worker is dead. A crash counts, unless the job was armed since, and it says nothing of the new text,
+-- or nobody worked on it. What an application holds just now stays in its lease for the next time.
 CREATE FUNCTION rescue(p_dead text[], p_unrenewed interval, p_now timestamptz)
 RETURNS TABLE (job_id bigint, job_serial bigint, home int, record_id text, worker_name text, crash_count int, lost boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -147,19 +168,19 @@ DECLARE
   name text;
   j record;
   back bigint[];
-  held bigint[];
+  h record;
 BEGIN
-  FOR l IN SELECT e.* FROM lease e WHERE e.until <= moment OR e.renewed > moment + interval '1 second'
+  PERFORM require_read_committed();
+  FOR l IN SELECT e.* FROM lease e WHERE e.until <= moment OR e.idle OR e.renewed > moment + interval '1 second'
       OR e.renewed <= moment - p_unrenewed OR e.worker IN (SELECT w.id FROM worker w WHERE w.name = ANY (p_dead))
     ORDER BY e.token FOR UPDATE SKIP LOCKED LOOP
     SELECT w.name INTO name FROM worker w WHERE w.id = l.worker;
     back := '{}';
-    SELECT array_agg(z.id) INTO held FROM (
-      SELECT k.id FROM job k WHERE k.id = ANY (l.jobs) AND k.status = 0 ORDER BY k.id FOR NO KEY UPDATE SKIP LOCKED) z;
+    SELECT * INTO h FROM hold_jobs(l);
     FOR j IN
-      UPDATE job k SET token = l.token, started_at = l.since, worker = l.worker, leased_arms = u.arms,
-        crashes = k.crashes + (k.arms = u.arms)::int
-      FROM unnest(l.jobs, l.arms) u (id, arms) WHERE k.id = u.id AND u.id = ANY (held)
+      UPDATE job k SET token = l.token, nonce = l.nonce, started_at = l.since, worker = l.worker, leased_arms = u.arms,
+        crashes = k.crashes + (k.arms = u.arms AND NOT l.idle)::int
+      FROM unnest(l.jobs, l.arms) u (id, arms) WHERE k.id = u.id AND u.id = ANY (h.held)
       RETURNING k.id, k.serial, k.collection, k.crashes
     LOOP
       job_id := j.id;
@@ -181,26 +202,33 @@ BEGIN
       RETURN NEXT;
     END LOOP;
     PERFORM queue(back);
-    -- what is not open any more leaves the lease too
-    PERFORM shrink(l.token, coalesce(held, '{}') || ARRAY(
-      SELECT u.id FROM unnest(l.jobs) u (id) WHERE NOT EXISTS (SELECT FROM job k WHERE k.id = u.id AND k.status = 0)));
+    PERFORM shrink(l.token, h.held || h.departed);
   END LOOP;
 END
 $$;
 
--- Hand back the lease whose answer was lost on its way to the worker: nobody worked on it, so nothing is charged.
-CREATE FUNCTION hand_back(p_nonce bigint) RETURNS int
+-- Hand back the lease whose answer was lost on its way to the worker: nobody worked on it, so nothing is charged. Answer
+-- with how many jobs went back, and whether some that an application holds stay in it: a rescue takes those back.
+CREATE FUNCTION hand_back(p_nonce bigint, OUT handed_back int, OUT holds_on boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE
   l lease;
-  held bigint[];
+  h record;
 BEGIN
+  PERFORM require_read_committed();
+  handed_back := 0;
+  holds_on := false;
   SELECT * INTO l FROM lease WHERE nonce = p_nonce FOR UPDATE;
-  SELECT array_agg(z.id) INTO held FROM (
-    SELECT j.id FROM job j WHERE j.id = ANY (l.jobs) AND j.status = 0 ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) z;
-  PERFORM queue(held);
-  PERFORM shrink(l.token, held);
-  RETURN coalesce(cardinality(held), 0);
+  IF FOUND THEN
+    SELECT * INTO h FROM hold_jobs(l);
+    -- each job's row says that it has moved, for whoever acts on an older snapshot
+    UPDATE job SET token = l.token, nonce = l.nonce WHERE id = ANY (h.held);
+    PERFORM queue(h.held);
+    PERFORM shrink(l.token, h.held || h.departed);
+    UPDATE lease SET idle = true, until = least(until, clock_timestamp()) WHERE token = l.token;
+    handed_back := cardinality(h.held);
+    holds_on := FOUND;
+  END IF;
 END
 $$;
 

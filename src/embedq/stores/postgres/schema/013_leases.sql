@@ -1,0 +1,10 @@
+-- A lease is known by its token and its nonce: a sequence goes back after a failover or a restore, a nonce never comes again.
+ALTER TABLE job
+  ADD COLUMN nonce bigint NOT NULL DEFAULT 0,         -- of the last lease that ended, with its token
+  ADD COLUMN fence int NOT NULL DEFAULT 0;            -- leases that read fewer arms than this no longer hold the job
+
+-- Nobody works on what an idle lease still names: it is taken back without counting a crash.
+ALTER TABLE lease ADD COLUMN idle boolean NOT NULL DEFAULT false;
+
+-- The newest lease when the text was last removed for good: what that lease or an older one still brings is not kept.
+ALTER TABLE record ADD COLUMN erased bigint;
