@@ -66,6 +66,7 @@ class Table:
             job.crashes,
             RetryPolicy(),
             token,
+            0,
             NOON + LEASE,
         )
         self.model.lease(job, lease, ASK, NOON)

@@ -57,6 +57,7 @@ def lease(attempts: int = 0, retry: RetryPolicy = PLAIN) -> Lease:
         crashes=0,
         retry=retry,
         token=1,
+        nonce=0,
         until=datetime(2026, 1, 1, tzinfo=UTC),
     )
 
