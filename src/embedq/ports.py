@@ -211,7 +211,7 @@ class Budgeting(Protocol):
     """What a fleet may ask of a provider, and when it may not ask at all."""
 
     async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
-        """Take one request from the fleet's budget. Zero: go. Else nothing was taken: how long to wait."""
+        """Take one request of the fleet's budget. Zero: go. Else how long to wait; till then the space is held."""
         ...
 
     async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:

@@ -38,23 +38,20 @@ async def test_refused_leases_and_those_leased_ahead_go_back(house: House, make_
     assert len(house.provider.calls) == 1
 
 
-async def test_a_batch_that_waits_for_its_budget_keeps_only_its_own_leases(
-    house: House, make_provider: type[Provider], gate: Gate
-) -> None:
-    """With the budget empty, the batch in hand stays leased and the one leased ahead goes back."""
+async def test_a_batch_without_budget_goes_back_whole(house: House, make_provider: type[Provider]) -> None:
+    """With the budget empty nothing stays leased, neither the batch in hand nor the one leased ahead."""
     house.provider = make_provider(remote=True)
     await house.declare()
     await house.put(THIRTY)
     budget = Budget(requests=1, interval=timedelta(milliseconds=300))
-    await house.pool(batch_size=10, budget=budget, sleep=gate).start()
+    await house.pool(batch_size=10, budget=budget).start()
 
-    await gate.reached.wait()
-    await house.settled(processing=10, completed=10, pending=10)
-    gate.opened.set()
+    await house.ear.hear(Event.BUDGET_EMPTY)
+    await house.settled(processing=0, completed=10, pending=20)
 
     await house.settled(completed=30)
-    assert house.ear.of(Event.BUDGET_EMPTY)
-    assert len(house.provider.calls) == 3
+    assert [len(call) for call in house.provider.calls] == [10, 10, 10]
+    assert {job.attempts for job in await house.jobs()} == {0}
 
 
 async def test_an_edit_while_embedding_runs_again(house: House, gate: Gate) -> None:

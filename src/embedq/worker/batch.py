@@ -135,15 +135,10 @@ class Batch:
         return ()
 
     async def _may_call(self) -> bool:
-        """Wait for the budget, if need be; False: give it up for now."""
-        while self.seat.state is State.READY and not self._kit.stopping.is_set():
-            wait = await self.seat.allowance()
-            if not wait:
-                return True
-            if wait > self._kit.options.lease:
-                await self._kit.store.hold(self.seat.space.id, wait)  # too long to sit on leases
-                break
-            await self._wait(wait)
+        """Take one request from the budget; False: the batch goes back, and another space gets its turn."""
+        can_ask = self.seat.state is State.READY and not self._kit.stopping.is_set()
+        if can_ask and not await self.seat.allowance():
+            return True
         self.interrupted = True
         return False
 

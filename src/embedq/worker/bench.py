@@ -97,7 +97,7 @@ class Bench:
         async with seat.probing:
             if seat.state is not State.READY or seat.streak < SUSPICIOUS_STREAK:
                 return seat.state is State.READY
-            is_well = await self._is_well(seat)
+            is_well = await self._is_well(seat, patient=False)  # a batch is in hand
             if not is_well:
                 self.rest(seat, error)
             return is_well
@@ -110,11 +110,14 @@ class Bench:
             task.cancel()
         await asyncio.gather(*recoveries, return_exceptions=True)
 
-    async def _is_well(self, seat: Seat) -> bool:
+    async def _is_well(self, seat: Seat, *, patient: bool) -> bool:
+        """Find out by a probe. Without a request in the budget the patient wait, and for others it is not well."""
         try:
             if seat.embedder is None:
                 seat.embedder = await asyncio.to_thread(self._build, seat.space.embedder)
             while wait := await seat.allowance():
+                if not patient or self._kit.stopping.is_set():
+                    return False
                 await self._kit.nap(wait)
             await self._ask(seat)
         except (Critical, SettingsError) as error:
@@ -155,7 +158,7 @@ class Bench:
                 await self._kit.nap(delay(RESTING, rests, self._kit.timing.chance()))
                 rests += 1
             at_once = False
-            if not self._kit.stopping.is_set() and await self._is_well(seat):
+            if not self._kit.stopping.is_set() and await self._is_well(seat, patient=True):
                 seat.state = State.READY
                 self.changed.set()
 

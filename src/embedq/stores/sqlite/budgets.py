@@ -29,7 +29,10 @@ FROM embedq_space s WHERE s.id IN (SELECT space FROM embedq_collection WHERE nam
 
 
 def take(tx: Transaction, space: SpaceId, budget: Budget | None, now: int) -> timedelta:
-    """Take one request; zero: go, else how long to wait. No span of the budget's length ever sees more."""
+    """Take one request; zero: go, else how long to wait. No span of the budget's length ever sees more.
+
+    A refusal is a hold until the budget refills: nobody leases jobs that could not be embedded now.
+    """
     row = tx.db.execute(HELD, (space, now, now + SET_BACK)).fetchone()
     if row is not None:
         return timedelta(milliseconds=row[0] - now)
@@ -39,7 +42,9 @@ def take(tx: Transaction, space: SpaceId, budget: Budget | None, now: int) -> ti
     tx.db.execute(FORGET_REQUESTS, (space, now - interval, now + SET_BACK))
     blocking = tx.db.execute(BLOCKING, (space, budget.requests - 1)).fetchone()
     if blocking is not None:
-        return timedelta(milliseconds=max(1, blocking[0] + interval - now))
+        wait = timedelta(milliseconds=max(1, blocking[0] + interval - now))
+        hold(tx, space, wait, now)
+        return wait
     tx.db.execute(NOTE, (space, now))
     return timedelta(0)
 

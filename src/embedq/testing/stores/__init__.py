@@ -4,6 +4,7 @@ from embedq.testing.stores.corpus import CorpusFacts
 from embedq.testing.stores.fencing import FenceFacts
 from embedq.testing.stores.filing import FilingFacts
 from embedq.testing.stores.leases import LeaseFacts
+from embedq.testing.stores.limits import LimitFacts
 from embedq.testing.stores.operating import OperatingFacts
 from embedq.testing.stores.promises import PromiseFacts
 from embedq.testing.stores.races import RaceFacts
@@ -15,7 +16,9 @@ from embedq.testing.stores.walks import WalkFacts
 __all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
 
 
-class JobStoreSuite(RuleFacts, PromiseFacts, LeaseFacts, FenceFacts, WaitingFacts, OperatingFacts, RaceFacts):
+class JobStoreSuite(
+    RuleFacts, PromiseFacts, LeaseFacts, LimitFacts, FenceFacts, WaitingFacts, OperatingFacts, RaceFacts
+):
     """What a job store must keep."""
 
 

@@ -196,7 +196,8 @@ BEGIN
 END
 $$;
 
--- Take one request from the fleet's budget: zero, or how long to wait. Whoever takes holds the space's row.
+-- Take one request from the fleet's budget: zero, or how long to wait. A refusal is a hold until the budget refills:
+-- nobody leases jobs that could not be embedded now.
 CREATE FUNCTION take_request(p_space int, p_requests int, p_interval interval, p_now timestamptz) RETURNS interval
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -204,6 +205,7 @@ DECLARE
   moment timestamptz;
   s space;
   blocking timestamptz;
+  free timestamptz;
 BEGIN
   PERFORM require_read_committed();
   IF p_requests IS NULL THEN
@@ -221,7 +223,10 @@ BEGIN
   DELETE FROM request r WHERE r.space = p_space AND (r.at <= moment - p_interval OR r.at > moment + interval '1 second');
   SELECT r.at INTO blocking FROM request r WHERE r.space = p_space ORDER BY r.at DESC LIMIT 1 OFFSET p_requests - 1;
   IF FOUND THEN
-    RETURN greatest(interval '1 millisecond', blocking + p_interval - moment);
+    free := greatest(moment + interval '1 millisecond', blocking + p_interval);
+    UPDATE space SET held_since = moment, held_until = CASE WHEN held_since > moment + interval '1 second'
+      THEN free ELSE greatest(held_until, free) END WHERE id = p_space;
+    RETURN free - moment;
   END IF;
   INSERT INTO request VALUES (p_space, moment);
   RETURN interval '0';
