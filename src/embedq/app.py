@@ -267,7 +267,7 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: Telemetry) -> EmbedQ:
-    name = shelf.canonical(parse_embedder(settings.embedder))
+    name, is_dead = shelf.canonical(parse_embedder(settings.embedder)), HostLiveness().is_dead
     options = ClientOptions(
         embedder=name,
         retry=settings.retry,
@@ -275,13 +275,14 @@ def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: T
         limits=_limits(settings),
         budget=settings.budget,
         heartbeat=settings.heartbeat,
+        is_dead=is_dead,
     )
     client = EmbedQ(store, shelf, options=options, telemetry=telemetry)
     client.operator = Operator(
         store,
-        options=OperatorOptions(heartbeat=settings.heartbeat, recovery=settings.recovery is not None),
+        options=OperatorOptions(heartbeat=settings.heartbeat, recovery=settings.recovery is not None, is_dead=is_dead),
         telemetry=telemetry,
-        probes=[*_disk(settings), embedder_probe(lambda: shelf.get(name), str(name))],
+        probes=[*_disk(settings), embedder_probe(store, shelf.get, name)],
     )
     return client
 

@@ -468,6 +468,7 @@ class HealthReport:
     last_success_at: datetime | None = None
     error_patterns: Mapping[str, int] = field(default_factory=dict)  # error code: how often of late
     halted: Sequence[str] = ()  # embedders that wait for a person
+    troubles: Mapping[str, str] = field(default_factory=dict)  # embedder that halts, rests or fails: what it said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

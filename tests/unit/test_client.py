@@ -2,13 +2,15 @@
 
 import sqlite3
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import embedq
 from embedq.errors import Conflict, Invalid, NotFound, SettingsError, TooLarge
-from embedq.model import EmbeddingStatus, Priority
+from embedq.model import EmbeddingStatus, Priority, WorkerId, WorkerInfo
+from embedq.upkeep import HostLiveness
 
 
 @pytest.fixture
@@ -214,6 +216,17 @@ async def test_a_collection_dropped_elsewhere_comes_back_with_the_next_put(tmp_p
         await one.put("notes", [{"id": "b", "text": "y"}])
 
         assert [record.id for record in (await two.records("notes")).items] == ["b"]
+
+
+async def test_a_dead_process_is_not_waited_for(eq: embedq.EmbedQ) -> None:
+    """A worker whose process is gone from this host is not alive, though it beat a moment ago."""
+    await eq.put("notes", [{"id": "a", "text": "x"}])
+    gone = replace(HostLiveness().me(), born="0")
+    info = WorkerInfo(id=WorkerId("w"), process=gone, version="1", embedder="fake")
+    await eq._store.register(info)
+
+    with pytest.raises(TimeoutError, match="no worker is alive"):
+        await eq.wait("notes", ["a"], timeout=0.01)
 
 
 async def test_waiting_in_vain_says_why(eq: embedq.EmbedQ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,9 +10,23 @@ import pytest
 
 from embedq.app import App, start
 from embedq.errors import Conflict, Invalid, NotFound
-from embedq.model import Ask, ErrorCategory, Failed, Fault, HealthReport, JobFilter, JobStatus, Lease, Reason, WorkerId
-from embedq.operator import DeadReason, Verdict
+from embedq.model import (
+    Ask,
+    ErrorCategory,
+    Failed,
+    Fault,
+    Health,
+    HealthReport,
+    JobFilter,
+    JobStatus,
+    Lease,
+    Reason,
+    WorkerId,
+    WorkerInfo,
+)
+from embedq.operator import DeadReason, Finding, Verdict
 from embedq.settings import load
+from embedq.upkeep import HostLiveness
 
 
 @pytest.fixture
@@ -205,6 +220,60 @@ async def test_workers_register_and_show_signs_of_life(app: App) -> None:
         await app.operator.beat("nobody")
 
 
+async def enter(app: App, name: str, *, is_dead: bool = False, report: HealthReport | None = None) -> None:
+    """Register a worker of this process, or of one that is gone."""
+    process = replace(HostLiveness().me(), born="0") if is_dead else HostLiveness().me()
+    await app.store.register(WorkerInfo(id=WorkerId(name), process=process, version="1", embedder="fake"))
+    await app.store.beat(WorkerId(name), report or HealthReport())
+
+
+async def check(app: App, name: str) -> Finding:
+    """Ask the doctor for one check."""
+    [found] = [finding for finding in await app.operator.doctor() if finding.check == name]
+    return found
+
+
+async def test_a_dead_worker_is_told_beside_living_ones(app: App) -> None:
+    """The fleet works on, so it is a warning; the list of workers says which one is gone."""
+    await enter(app, "dead", is_dead=True)
+    await enter(app, "living")
+
+    found = await check(app, "workers")
+
+    assert found.verdict is Verdict.WARNING
+    assert "worker dead is dead" in found.message
+    assert {worker.info.id: worker.alive for worker in await app.operator.workers()} == {"dead": False, "living": True}
+    assert (await app.operator.status()).health == "DEGRADED"
+
+
+async def test_jobs_without_a_worker_are_a_problem_unless_paused(app: App) -> None:
+    """Leased jobs of a dead worker count as waiting; in a pause nobody is missed."""
+    await enter(app, "w", is_dead=True)
+    await lease(app, 5)
+    found = await check(app, "workers")
+    assert (found.verdict, "5 jobs waiting" in found.message) == (Verdict.PROBLEM, True)
+
+    await app.operator.pause()
+
+    assert (await check(app, "workers")).verdict is Verdict.WARNING
+
+
+async def test_troubles_are_told_once_for_all_workers(app: App) -> None:
+    """Halted in one process and failing in another, an embedder is halted."""
+    halted = HealthReport(health=Health.CRITICAL, halted=("openai:a",), troubles={"openai:a": "check the key"})
+    failing = HealthReport(health=Health.DEGRADED, troubles={"openai:a": "502", "openai:b": "503"})
+    await enter(app, "one", report=halted)
+    await enter(app, "two", report=failing)
+
+    notes = (await app.operator.status()).notes
+    found = await check(app, "workers")
+
+    assert [note.split(": ")[0] for note in notes] == ["embedder openai:a is halted", "embedder openai:b fails"]
+    assert found.verdict is Verdict.PROBLEM
+    assert "check the key" in found.message
+    assert "503" in found.message
+
+
 async def test_the_doctor_looks_at_everything(app: App) -> None:
     """Each check has a finding; what needs a person is no ok."""
     findings = {finding.check: finding.verdict for finding in await app.operator.doctor()}
@@ -220,7 +289,7 @@ async def test_the_doctor_looks_at_everything(app: App) -> None:
         "embedder",
     }
     assert (findings["database"], findings["embedder"]) == (Verdict.OK, Verdict.OK)
-    assert (findings["workers"], findings["dead letters"]) == (Verdict.WARNING, Verdict.OK)
+    assert (findings["workers"], findings["dead letters"]) == (Verdict.PROBLEM, Verdict.OK)
     await kill(app, 1)
     findings = {finding.check: finding.verdict for finding in await app.operator.doctor()}
     assert findings["dead letters"] is Verdict.WARNING

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from embedq.errors import Critical, SettingsError
+from embedq.errors import Critical, SettingsError, Unavailable
 from embedq.model import EmbedderName, Health
 from embedq.telemetry import Event
 
@@ -41,6 +41,7 @@ async def test_a_bad_key_halts_that_embedder_only(house: House, make_provider: t
     assert house.ear.levels(Event.EMBEDDER_HALTED) == ["critical"]
     assert pool.report().health is Health.CRITICAL
     assert list(pool.report().halted) == ["fake:bad"]
+    assert pool.report().troubles == {"fake:bad": "401: set OPENAI_API_KEY"}
 
 
 async def test_resume_tries_a_halted_embedder_again(house: House) -> None:
@@ -104,6 +105,32 @@ async def test_an_embedder_that_cannot_be_built_names_its_setting(house: House, 
     [halted] = await house.ear.hear(Event.EMBEDDER_HALTED)
     assert "OPENAI_API_KEY" in halted["error"]
     assert (await house.counts("stuck")).pending == 1
+
+
+async def test_what_a_revived_embedder_says_is_told_again(house: House) -> None:
+    """A probe that fails after a revival is as much news as the call before it."""
+    mended = False
+
+    async def plan(_: Sequence[str]) -> None:
+        if not mended:
+            raise Unavailable("no such model")
+
+    await house.declare()
+    await house.put(["a"])
+    house.provider.plan = plan
+    pool = house.pool()
+    await pool.start()
+    await house.ear.hear(Event.EMBEDDER_BACKOFF)
+    calls = len(house.provider.calls)
+
+    pool.revive()
+
+    await house.ear.hear(Event.EMBEDDED, times=calls + 2)
+    assert pool.report().health is Health.DEGRADED
+    assert pool.report().troubles == {"fake": "no such model"}
+    mended = True
+    await house.settled(completed=1)
+    assert (pool.report().health, pool.report().troubles) == (Health.HEALTHY, {})
 
 
 async def test_an_embedder_that_cannot_be_built_yet_is_tried_again(house: House) -> None:

@@ -173,7 +173,7 @@ class Client:
         """
         wanted = read_ids(ids)
         await self.collection(collection)
-        return await wait_for(self._store, collection, wanted, seconds=timeout, heartbeat=self._options.heartbeat)
+        return await wait_for(self._store, collection, wanted, seconds=timeout, options=self._options)
 
     async def declare(
         self,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from embedq.model import Budget, EmbedderName, RetryPolicy
+from embedq.policy.health import IsDead
 from embedq.policy.texts import Limits
 
 
@@ -17,6 +18,7 @@ class ClientOptions:
     limits: Limits = field(default_factory=Limits)
     budget: Budget | None = None  # of remote embedders: queries take from it too
     heartbeat: timedelta = timedelta(seconds=60)  # by which a worker counts as alive
+    is_dead: IsDead | None = None  # what this host knows of its own processes
     query_timeout: timedelta = timedelta(seconds=2)  # after which words answer instead
     semantic_timeout: timedelta = timedelta(seconds=10)  # the caller wants no other answer, so a model may load
     cached_queries: int = 512

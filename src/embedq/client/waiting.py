@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 from time import monotonic
 
+from embedq.client.options import ClientOptions
 from embedq.errors import Invalid, NotFound
 from embedq.model import EmbeddingStatus, RecordId
+from embedq.policy.health import as_seen_here
 from embedq.ports import Store
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25  # seconds between looks
@@ -14,7 +15,7 @@ LOOK_AT = 1000  # records per look
 
 
 async def wait_for(
-    store: Store, collection: str, ids: Sequence[RecordId], *, seconds: float, heartbeat: timedelta
+    store: Store, collection: str, ids: Sequence[RecordId], *, seconds: float, options: ClientOptions
 ) -> dict[str, EmbeddingStatus]:
     """Look until none of these records is pending, in pauses that grow; raise TimeoutError when it takes too long."""
     if not seconds >= 0:
@@ -24,7 +25,7 @@ async def wait_for(
     while pending := [id_ for id_ in ids if statuses[id_] is EmbeddingStatus.PENDING]:
         left = end - monotonic()
         if left <= 0:
-            raise TimeoutError(await _why(store, collection, len(pending), seconds, heartbeat))
+            raise TimeoutError(await _why(store, collection, len(pending), seconds, options))
         await asyncio.sleep(min(pause, left))
         pause = min(pause * 1.5, LONGEST_PAUSE)
         statuses |= await _statuses(store, collection, pending)
@@ -41,12 +42,13 @@ async def _statuses(store: Store, collection: str, ids: Sequence[RecordId]) -> d
     return found
 
 
-async def _why(store: Store, collection: str, pending: int, seconds: float, heartbeat: timedelta) -> str:
+async def _why(store: Store, collection: str, pending: int, seconds: float, options: ClientOptions) -> str:
     """Say what was waited for, and what keeps it if that is plain."""
     these = "1 record" if pending == 1 else f"{pending:,} records"
     what = f"{these} of {collection!r} still pending after {seconds:g} s"
     if await store.paused():
         return f"{what}: the queue is paused; resume it"
-    if not any(worker.alive for worker in await store.workers(heartbeat=heartbeat)):
+    workers = as_seen_here(await store.workers(heartbeat=options.heartbeat), options.is_dead)
+    if not any(worker.alive for worker in workers):
         return f"{what}: no worker is alive; start one with `embedq work`, or open with workers=1"
     return what

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from embedq.errors import StoreError
+from embedq.model import Health
 from embedq.operator.report import Finding, QueueStatus, Verdict, counted
-from embedq.operator.watching import RECOVERY_OFF
+from embedq.operator.watching import RECOVERY_OFF, START_ONE, losses, troubles, waiting
 from embedq.ports import Attaching, Store
 
 CLOCK_SLACK = timedelta(minutes=1)
@@ -14,14 +15,16 @@ CLOCK_SLACK = timedelta(minutes=1)
 async def examine(
     store: Store,
     status: Callable[[], Awaitable[QueueStatus]],
-    probes: Sequence[Callable[[], Awaitable[Finding]]],
+    probes: Sequence[Callable[[], Awaitable[Sequence[Finding]]]],
 ) -> list[Finding]:
     """Check the database first; the queue is looked at only if it answers."""
     findings = [await _database(store)]
     if findings[0].verdict is Verdict.OK:
         findings += _queue(await status(), datetime.now(UTC))
         findings += await _tables(store)
-    return findings + [await probe() for probe in probes]
+    for probe in probes:
+        findings += await probe()
+    return findings
 
 
 async def _database(store: Store) -> Finding:
@@ -62,14 +65,19 @@ def _pause(status: QueueStatus) -> Finding:
 
 def _workers(status: QueueStatus) -> Finding:
     alive = [worker for worker in status.workers if worker.alive]
-    waiting = status.total("pending")
+    waits = waiting(status.counts)
     if not alive:
-        what = f"{counted(waiting, 'job')} waiting, and no worker is alive" if waiting else "none is alive"
-        return _warning("workers", f"{what}: start one with `embedq work` or `embedq up`")
-    ill = [f"{w.info.id} is {w.report.health.value}" for w in alive if w.report.health.value != "HEALTHY"]
-    halted = [f"{name} is halted, `embedq resume` tries again" for w in alive for name in w.report.halted]
-    if ill or halted:
-        return Finding(check="workers", verdict=Verdict.PROBLEM, message="; ".join(dict.fromkeys(ill + halted)))
+        what = f"{counted(waits, 'job')} waiting, and no worker is alive" if waits else "none is alive"
+        verdict = Verdict.PROBLEM if waits and not status.paused else Verdict.WARNING
+        return Finding(
+            check="workers", verdict=verdict, message="; ".join([f"{what}: {START_ONE}", *losses(status.workers)])
+        )
+    ill = [f"{w.info.id} is {w.report.health.value}" for w in alive if w.report.health is not Health.HEALTHY]
+    if ill or troubles(alive):
+        message = "; ".join([*ill, *troubles(alive), *losses(status.workers)])
+        return Finding(check="workers", verdict=Verdict.PROBLEM, message=message)
+    if gone := losses(status.workers):
+        return _warning("workers", "; ".join([f"{len(alive)} alive and healthy", *gone]))
     return _ok("workers", f"{len(alive)} alive and healthy")
 
 

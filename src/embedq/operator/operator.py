@@ -28,6 +28,7 @@ from embedq.model import (
 from embedq.operator import checkup, repairing, watching
 from embedq.operator.probes import Probe
 from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
+from embedq.policy.health import IsDead, as_seen_here
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
 
@@ -43,6 +44,7 @@ class OperatorOptions:
 
     heartbeat: timedelta = timedelta(seconds=60)
     recovery: bool = True  # False: nothing is rescued unasked
+    is_dead: IsDead | None = None  # what this host knows of its own processes
 
 
 class Operator:
@@ -59,7 +61,10 @@ class Operator:
 
     async def status(self) -> QueueStatus:
         """Show the whole queue at one glance."""
-        return await watching.look(self._store, heartbeat=self._options.heartbeat, recovery=self._options.recovery)
+        options = self._options
+        return await watching.look(
+            self._store, heartbeat=options.heartbeat, recovery=options.recovery, is_dead=options.is_dead
+        )
 
     async def health(self) -> Readiness:
         """Say whether the database answers and the fleet can work; never raises for a database in trouble."""
@@ -203,7 +208,8 @@ class Operator:
 
     async def workers(self) -> Sequence[Worker]:
         """List the workers that were seen within a day."""
-        return await self._store.workers(heartbeat=self._options.heartbeat)
+        workers = await self._store.workers(heartbeat=self._options.heartbeat)
+        return as_seen_here(workers, self._options.is_dead)
 
     async def register(
         self,

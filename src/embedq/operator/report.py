@@ -231,6 +231,7 @@ def worker_facts(worker: Worker) -> dict[str, Any]:
         "last_success_at": _moment(report.last_success_at),
         "error_patterns": dict(report.error_patterns),
         "halted_embedders": list(report.halted),
+        "embedder_troubles": dict(report.troubles),
         "jobs_processed": processed,
         "jobs_succeeded": report.succeeded,
         "jobs_failed": report.failed,

@@ -5,17 +5,17 @@ from datetime import timedelta
 
 from embedq.model import Counts, Health, Worker
 from embedq.operator.report import QueueStatus, counted
+from embedq.policy.health import MISSED_HEARTBEATS, IsDead, as_seen_here, lost
 from embedq.ports import Attaching, Store
 
-MISSED_HEARTBEATS = 3  # from here on a worker is suspect
-
 RECOVERY_OFF = "recovery is off (EMBED_JOB_RECOVERY_INTERVAL=0): stuck jobs stay until `requeue-stale`"
+START_ONE = "start one with `embedq work` or `embedq up`"
 
 
-async def look(store: Store, *, heartbeat: timedelta, recovery: bool) -> QueueStatus:
+async def look(store: Store, *, heartbeat: timedelta, recovery: bool, is_dead: IsDead | None = None) -> QueueStatus:
     """Gather the whole queue's state."""
     counts, paused = await store.counts(), await store.paused()
-    workers = await store.workers(heartbeat=heartbeat)
+    workers = as_seen_here(await store.workers(heartbeat=heartbeat), is_dead)
     tables = await store.attached() if isinstance(store, Attaching) else []
     troubles = [f"{one.collection}: {one.problem}" for one in tables if one.problem]
     return QueueStatus(
@@ -44,8 +44,8 @@ def judge(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bo
     reported = {worker.report.health for worker in alive}
     if Health.CRITICAL in reported:
         return Health.CRITICAL
-    waits_for_nobody = not alive and not paused and _waiting(counts) > 0
-    if Health.DEGRADED in reported or waits_for_nobody or troubled or _suspects(workers):
+    waits_for_nobody = not alive and not paused and waiting(counts) > 0
+    if Health.DEGRADED in reported or waits_for_nobody or troubled or lost(workers):
         return Health.DEGRADED
     return Health.HEALTHY
 
@@ -53,13 +53,12 @@ def judge(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bo
 def notes(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bool, recovery: bool) -> list[str]:
     """Say in sentences what a person should know."""
     said = []
-    waiting = _waiting(counts)
+    waits = waiting(counts)
     if paused:
         said.append("the queue is paused: nothing is leased until `resume`")
-    if waiting and not any(worker.alive for worker in workers):
-        said.append(f"{counted(waiting, 'job')} waiting, and no worker is alive: start one with `embedq work`")
-    said += [f"worker {w.info.id} missed {counted(w.missed_heartbeats, 'heartbeat')}" for w in _suspects(workers)]
-    said += [f"embedder {name} is halted: see the log, then `resume`" for name in _halted(workers)]
+    if waits and not any(worker.alive for worker in workers):
+        said.append(f"{counted(waits, 'job')} waiting, and no worker is alive: {START_ONE}")
+    said += losses(workers) + troubles(workers)
     if failed := sum(count.failed for count in counts.values()):
         said.append(f"{counted(failed, 'dead letter')}: see `embedq dead stats`")
     if not recovery:
@@ -67,13 +66,31 @@ def notes(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bo
     return said
 
 
-def _waiting(counts: Mapping[str, Counts]) -> int:
-    return sum(count.pending for count in counts.values())
+def waiting(counts: Mapping[str, Counts]) -> int:
+    """Count the jobs that somebody must work on, those of dead workers too."""
+    return sum(count.pending + count.processing for count in counts.values())
 
 
-def _suspects(workers: Sequence[Worker]) -> list[Worker]:
-    return [worker for worker in workers if worker.alive and worker.missed_heartbeats >= MISSED_HEARTBEATS]
+def losses(workers: Sequence[Worker]) -> list[str]:
+    """Say which workers left without a word."""
+    return [f"worker {worker.info.id} {_why_lost(worker)}" for worker in lost(workers)]
 
 
-def _halted(workers: Sequence[Worker]) -> list[str]:
-    return sorted({name for worker in workers if worker.alive for name in worker.report.halted})
+def troubles(workers: Sequence[Worker]) -> list[str]:
+    """Say what the embedders said that halt, rest or fail, each once for all workers."""
+    alive = [worker for worker in workers if worker.alive]
+    halted = {name for worker in alive for name in worker.report.halted}
+    told = [(name in w.report.halted, name, said) for w in alive for name, said in w.report.troubles.items()]
+    words = {name: said for _, name, said in sorted(told)}  # who halted it is the last to speak
+    return [
+        f"embedder {name} is halted: {words.get(name, 'see the log')} (`embedq resume` tries it again)"
+        if name in halted
+        else f"embedder {name} fails: {words[name]} (it is tried again by itself)"
+        for name in sorted(halted | words.keys())
+    ]
+
+
+def _why_lost(worker: Worker) -> str:
+    if worker.missed_heartbeats >= MISSED_HEARTBEATS:
+        return f"missed {counted(worker.missed_heartbeats, 'heartbeat')}"
+    return f"is dead: its process {worker.info.process.pid} is gone from this host"

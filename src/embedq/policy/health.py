@@ -1,14 +1,20 @@
-"""How a worker fares, told from what happened to its calls."""
+"""How a worker fares, told from what happened to its calls, and which workers are still there."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from embedq.model import Health, HealthReport
+from embedq.errors import EmbedqError, Permanent
+from embedq.model import Health, HealthReport, Process, Worker
 
+MISSED_HEARTBEATS = 3  # after so many a worker counts as lost
+FORGOTTEN_HEARTBEATS = 100  # after so many nobody is told of it any more
 DEGRADED_AFTER = 5  # failures in a row
 MAX_PATTERNS = 20  # error codes that are told apart
+MAX_WORDS = 400  # characters of what an embedder said
 OTHER = "other"
+
+IsDead = Callable[[Process], bool]  # what a host knows of its own processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +25,8 @@ class Vitals:
     error_patterns: Mapping[str, int] = field(default_factory=dict)  # since the last success
     last_success_at: datetime | None = None
     halted: tuple[str, ...] = ()  # embedders that wait for a person
+    resting: tuple[str, ...] = ()  # embedders that back off as a whole
+    said: Mapping[str, str] = field(default_factory=dict)  # by embedder: why its last call failed
     broken: bool = False  # the database cannot be used
 
 
@@ -30,40 +38,51 @@ class Tally:
     failed: int = 0
 
 
-def succeed(vitals: Vitals, at: datetime) -> Vitals:
+def succeed(vitals: Vitals, at: datetime, embedder: str = "") -> Vitals:
     """Take in a call that went well: what failed before is forgotten."""
-    return replace(vitals, consecutive_failures=0, error_patterns={}, last_success_at=at)
+    well = vitals if embedder in vitals.halted else unhalt(vitals, embedder)
+    return replace(well, consecutive_failures=0, error_patterns={}, last_success_at=at)
 
 
-def fail(vitals: Vitals, code: str) -> Vitals:
+def fail(vitals: Vitals, code: str, embedder: str = "", words: str = "") -> Vitals:
     """Take in a call that failed."""
     patterns = dict(vitals.error_patterns)
     key = code if code in patterns or len(patterns) < MAX_PATTERNS else OTHER
     patterns[key] = patterns.get(key, 0) + 1
-    return replace(vitals, consecutive_failures=vitals.consecutive_failures + 1, error_patterns=patterns)
+    failures = vitals.consecutive_failures + 1
+    return replace(vitals, consecutive_failures=failures, error_patterns=patterns, said=_with(vitals, embedder, words))
 
 
-def halt(vitals: Vitals, embedder: str) -> Vitals:
+def halt(vitals: Vitals, embedder: str, words: str = "") -> Vitals:
     """Take in that an embedder waits for a person."""
-    return vitals if embedder in vitals.halted else replace(vitals, halted=(*vitals.halted, embedder))
+    vitals = unhalt(vitals, embedder)
+    return replace(vitals, halted=(*vitals.halted, embedder), said=_with(vitals, embedder, words))
+
+
+def rest(vitals: Vitals, embedder: str, words: str) -> Vitals:
+    """Take in that an embedder backs off."""
+    vitals = unhalt(vitals, embedder)
+    return replace(vitals, resting=(*vitals.resting, embedder), said=_with(vitals, embedder, words))
 
 
 def unhalt(vitals: Vitals, embedder: str) -> Vitals:
-    """Take in that an embedder is tried again."""
-    return replace(vitals, halted=tuple(name for name in vitals.halted if name != embedder))
+    """Take in that an embedder is tried again, or is well."""
+    halted, resting = ([name for name in names if name != embedder] for names in (vitals.halted, vitals.resting))
+    return replace(vitals, halted=tuple(halted), resting=tuple(resting), said=_without(vitals.said, embedder))
 
 
 def health_of(vitals: Vitals) -> Health:
     """Name the state: CRITICAL needs a person, DEGRADED may mend itself."""
     if vitals.broken or vitals.halted:
         return Health.CRITICAL
-    if vitals.consecutive_failures >= DEGRADED_AFTER:
+    if vitals.resting or vitals.consecutive_failures >= DEGRADED_AFTER:
         return Health.DEGRADED
     return Health.HEALTHY
 
 
 def report(vitals: Vitals, tally: Tally) -> HealthReport:
     """Write down what a worker tells with its heartbeat."""
+    failing = vitals.consecutive_failures >= DEGRADED_AFTER
     return HealthReport(
         health=health_of(vitals),
         consecutive_failures=vitals.consecutive_failures,
@@ -72,4 +91,39 @@ def report(vitals: Vitals, tally: Tally) -> HealthReport:
         last_success_at=vitals.last_success_at,
         error_patterns=dict(vitals.error_patterns),
         halted=vitals.halted,
+        troubles={
+            name: said for name, said in vitals.said.items() if failing or name in vitals.halted + vitals.resting
+        },
     )
+
+
+def words_of(error: Exception) -> str:
+    """Say in one line why a call failed; what is none of our errors may hold anything, so only its kind is told."""
+    known = isinstance(error, EmbedqError | OSError) and str(error)
+    words = " ".join((str(error) if known else type(error).__name__).split())[:MAX_WORDS]
+    if isinstance(error, Permanent):  # of a text that no provider should refuse
+        return (
+            f"{words.rstrip('.')}. Check the embedder's name and dimensions: EMBEDQ_EMBEDDER, or the collection's own."
+        )
+    return words
+
+
+def as_seen_here(workers: Sequence[Worker], is_dead: IsDead | None) -> Sequence[Worker]:
+    """Count workers as lost whose process is known to be dead, however fresh their last heartbeat is."""
+    if is_dead is None:
+        return workers
+    return [replace(worker, alive=worker.alive and not is_dead(worker.info.process)) for worker in workers]
+
+
+def lost(workers: Sequence[Worker]) -> list[Worker]:
+    """Choose the workers that left without a word: silent for three heartbeats, or known to be dead."""
+    return [worker for worker in workers if not worker.alive and worker.missed_heartbeats < FORGOTTEN_HEARTBEATS]
+
+
+def _with(vitals: Vitals, embedder: str, words: str) -> Mapping[str, str]:
+    said = {**vitals.said, embedder: words} if embedder and words else vitals.said
+    return dict(list(said.items())[-MAX_PATTERNS:])
+
+
+def _without(said: Mapping[str, str], embedder: str) -> Mapping[str, str]:
+    return {name: words for name, words in said.items() if name != embedder}

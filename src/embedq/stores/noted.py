@@ -51,7 +51,8 @@ def read_report(noted: str) -> HealthReport:
         "last_success_at": success and datetime.fromisoformat(success),
         "halted": tuple(found["halted"]),
     }
-    return HealthReport(**{**found, **changes})
+    known = {name: value for name, value in found.items() if name in HealthReport.__dataclass_fields__}
+    return HealthReport(**{**known, **changes})  # a newer embedq may have said more
 
 
 def write_report(report: HealthReport) -> str:
@@ -59,6 +60,7 @@ def write_report(report: HealthReport) -> str:
     noted = {name: getattr(report, name) for name in HealthReport.__dataclass_fields__}
     noted["last_success_at"] = report.last_success_at and report.last_success_at.isoformat()
     noted["error_patterns"] = dict(report.error_patterns)
+    noted["troubles"] = dict(report.troubles)
     noted["halted"] = list(report.halted)
     return json.dumps(noted)
 

@@ -3,10 +3,9 @@
 from datetime import datetime, timedelta
 
 from embedq.model import WorkerId
+from embedq.policy.health import MISSED_HEARTBEATS
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
-
-MISSED = 3  # heartbeats
 
 
 class Watch:
@@ -22,7 +21,7 @@ class Watch:
     async def __call__(self, *, now: datetime | None = None) -> None:
         """Look once."""
         workers = await self._store.workers(heartbeat=self._heartbeat, now=now)
-        silent = {worker.info.id: worker for worker in workers if worker.missed_heartbeats >= MISSED}
+        silent = {worker.info.id: worker for worker in workers if worker.missed_heartbeats >= MISSED_HEARTBEATS}
         for name in silent.keys() - self._warned:
             self._telemetry.emit(
                 Event.HEARTBEAT_MISSED,

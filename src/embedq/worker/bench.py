@@ -71,6 +71,7 @@ class Bench:
             return
         seat.state = State.RESTING
         self._kit.telemetry.emit(Event.EMBEDDER_BACKOFF, level="warning", failures=seat.streak, **_facts(seat, error))
+        self._kit.pulse.rest(seat.name, error)
         self._recover(seat)
 
     def halt(self, seat: Seat, error: Exception) -> None:
@@ -79,7 +80,7 @@ class Bench:
             return
         seat.state = State.HALTED
         self._kit.telemetry.emit(Event.EMBEDDER_HALTED, level="critical", **_facts(seat, error))
-        self._kit.pulse.halt(seat.name)
+        self._kit.pulse.halt(seat.name, error)
 
     def revive(self) -> None:
         """Try every embedder that halts or rests again, at once."""
@@ -123,7 +124,9 @@ class Bench:
         except (Critical, SettingsError) as error:
             self.halt(seat, error)
             return False
-        except Exception:  # noqa: BLE001 whatever a probe meets, the answer is "not yet"; the call has told why
+        except Exception as error:  # noqa: BLE001 whatever a probe meets, the answer is "not yet"; the call has told why
+            if seat.state is State.RESTING:
+                self._kit.pulse.rest(seat.name, error)
             return False
         return True
 
@@ -160,6 +163,7 @@ class Bench:
             at_once = False
             if not self._kit.stopping.is_set() and await self._is_well(seat, patient=True):
                 seat.state = State.READY
+                self._kit.pulse.unhalt(seat.name)
                 self.changed.set()
 
     def _has(self, space: SpaceId) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from embedq.model import Health, HealthReport
-from embedq.policy.health import Tally, Vitals, fail, halt, health_of, report, succeed, unhalt
+from embedq.policy.health import Tally, Vitals, fail, halt, health_of, report, rest, succeed, unhalt, words_of
 from embedq.telemetry import Event, Telemetry
 
 _LEVELS = {Health.HEALTHY: "info", Health.DEGRADED: "warning", Health.CRITICAL: "critical"}
@@ -29,21 +29,25 @@ class Pulse:
         """Write down the health of the pool with one worker's counts."""
         return report(self._vitals, tally)
 
-    def succeed(self) -> None:
+    def succeed(self, embedder: str) -> None:
         """Note a call that went well."""
         recovered = self._vitals.consecutive_failures > 0
-        self._become(succeed(self._vitals, self._now()), tell=recovered)
+        self._become(succeed(self._vitals, self._now(), embedder), tell=recovered)
 
-    def fail(self, code: str) -> None:
+    def fail(self, embedder: str, code: str, error: Exception) -> None:
         """Note a call that failed."""
-        self._become(fail(self._vitals, code))
+        self._become(fail(self._vitals, code, embedder, words_of(error)))
 
-    def halt(self, embedder: str) -> None:
-        """Note that an embedder waits for a person."""
-        self._become(halt(self._vitals, embedder))
+    def halt(self, embedder: str, error: Exception) -> None:
+        """Note that an embedder waits for a person, and why."""
+        self._become(halt(self._vitals, embedder, words_of(error)))
+
+    def rest(self, embedder: str, error: Exception) -> None:
+        """Note that an embedder backs off, and why."""
+        self._become(rest(self._vitals, embedder, words_of(error)))
 
     def unhalt(self, embedder: str) -> None:
-        """Note that an embedder is tried again."""
+        """Note that an embedder is tried again, or is well."""
         self._become(unhalt(self._vitals, embedder))
 
     def set_broken(self, *, broken: bool) -> None:

@@ -95,11 +95,11 @@ class Seat:
             raise  # not the embedder's
         except Exception as error:
             self.streak += 1
-            self._kit.pulse.fail(fault_of(error).code)
+            self._kit.pulse.fail(self.name, fault_of(error).code, error)
             self._tell(len(texts), started, "failed", error)
             raise
         self.streak = self._throttles = 0
-        self._kit.pulse.succeed()
+        self._kit.pulse.succeed(self.name)
         self._tell(len(texts), started, "ok")
         return vectors
 

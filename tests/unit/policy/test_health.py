@@ -2,8 +2,26 @@
 
 from datetime import UTC, datetime
 
-from embedq.model import Health
-from embedq.policy.health import MAX_PATTERNS, OTHER, Tally, Vitals, fail, halt, health_of, report, succeed, unhalt
+from embedq.errors import Critical, Permanent
+from embedq.model import Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.policy.health import (
+    FORGOTTEN_HEARTBEATS,
+    MAX_PATTERNS,
+    MAX_WORDS,
+    OTHER,
+    Tally,
+    Vitals,
+    as_seen_here,
+    fail,
+    halt,
+    health_of,
+    lost,
+    report,
+    rest,
+    succeed,
+    unhalt,
+    words_of,
+)
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -73,3 +91,82 @@ def test_the_report_holds_the_workers_own_tally() -> None:
 
     assert (told.health, told.succeeded, told.failed) == (Health.DEGRADED, 3, 2)
     assert told.consecutive_failures == 5
+
+
+def test_a_resting_embedder_degrades_until_it_answers() -> None:
+    """Its words are told while it rests, through successes of others, and forgotten with its own."""
+    vitals = succeed(rest(Vitals(), "openai:a", "no such model"), NOON, "local")
+    assert health_of(vitals) is Health.DEGRADED
+    assert report(vitals, Tally()).troubles == {"openai:a": "no such model"}
+
+    vitals = succeed(vitals, NOON, "openai:a")
+
+    assert health_of(vitals) is Health.HEALTHY
+    assert report(vitals, Tally()).troubles == {}
+
+
+def test_a_halted_embedder_keeps_its_words_until_it_is_tried_again() -> None:
+    """A call that was in the air when it halted changes nothing."""
+    vitals = succeed(halt(Vitals(), "openai:a", "check the key"), NOON, "openai:a")
+
+    assert report(vitals, Tally()).troubles == {"openai:a": "check the key"}
+    assert report(unhalt(vitals, "openai:a"), Tally()).troubles == {}
+
+
+def test_a_rest_that_becomes_a_halt_is_one_trouble() -> None:
+    """An embedder is in one list, with what it said last."""
+    vitals = halt(rest(Vitals(), "openai:a", "503"), "openai:a", "401")
+
+    assert (vitals.resting, vitals.halted) == ((), ("openai:a",))
+    assert report(vitals, Tally()).troubles == {"openai:a": "401"}
+
+
+def test_failures_are_told_from_the_fifth_on() -> None:
+    """One bad text is no trouble of its embedder; five failures in a row are, in the words of the last."""
+    vitals = Vitals()
+    for number in range(4):
+        vitals = fail(vitals, "503", "openai:a", f"failure {number}")
+    assert report(vitals, Tally()).troubles == {}
+
+    assert report(fail(vitals, "503", "openai:a", "failure 5"), Tally()).troubles == {"openai:a": "failure 5"}
+
+
+def test_words_are_one_short_line() -> None:
+    """However much a provider says."""
+    assert words_of(Critical("401:\n  set   OPENAI_API_KEY")) == "401: set OPENAI_API_KEY"
+    assert len(words_of(Critical("x" * 9999))) == MAX_WORDS
+
+
+def test_an_error_that_is_not_ours_tells_its_kind_only() -> None:
+    """What a library puts into its errors may be the text itself."""
+    assert words_of(ValueError("the secret text")) == "ValueError"
+    assert words_of(OSError("no such file: model.onnx")) == "no such file: model.onnx"
+
+
+def test_a_field_that_is_refused_names_the_setting() -> None:
+    """An embedder that refuses even a harmless text is set up wrongly."""
+    assert "EMBEDQ_EMBEDDER" in words_of(Permanent("400: dimensions is not supported"))
+
+
+def worker(*, missed: int = 0, pid: int = 7) -> Worker:
+    process = Process(host="here", boot="1", pid=pid, born="9")
+    info = WorkerInfo(id=WorkerId("w"), process=process, version="1", embedder="fake")
+    return Worker(
+        info=info, started_at=NOON, seen_at=NOON, missed_heartbeats=missed, alive=missed < 3, report=HealthReport()
+    )
+
+
+def test_a_worker_is_lost_after_three_missed_heartbeats_and_forgotten_in_the_end() -> None:
+    """Two missed heartbeats may be chance; a worker that is long gone is nobody's trouble any more."""
+    assert lost([worker(missed=2)]) == []
+    assert len(lost([worker(missed=3)])) == 1
+    assert len(lost([worker(missed=FORGOTTEN_HEARTBEATS - 1)])) == 1
+    assert lost([worker(missed=FORGOTTEN_HEARTBEATS)]) == []
+
+
+def test_a_dead_process_is_lost_at_once() -> None:
+    """Its heartbeat may be a second old: who knows that the process is gone need not wait for three to be missed."""
+    dead, living = as_seen_here([worker(pid=1), worker(pid=2)], lambda process: process.pid == 1)
+
+    assert (dead.alive, living.alive) == (False, True)
+    assert lost([dead, living]) == [dead]

@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.model import HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.policy.health import MISSED_HEARTBEATS
 from embedq.stores.noted import read_report, write_report
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.moments import NOW
-
-MISSED = 3  # heartbeats after which a worker counts as lost
 
 REGISTER = f"""
 INSERT INTO embedq.worker AS w (started_at, seen_at, name, host, boot, pid, born, version, embedder)
@@ -55,6 +54,6 @@ def _worker(row: Mapping[str, Any], heartbeat: timedelta) -> Worker:
         started_at=row["started_at"],
         seen_at=row["seen_at"],
         missed_heartbeats=missed,
-        alive=missed < MISSED,
+        alive=missed < MISSED_HEARTBEATS,
         report=read_report(row["report"]),
     )

@@ -5,11 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 from embedq.model import HealthReport, Process, Worker, WorkerId, WorkerInfo
+from embedq.policy.health import MISSED_HEARTBEATS
 from embedq.stores.noted import read_report, write_report
 from embedq.stores.sqlite.moments import span, when
 from embedq.stores.sqlite.transaction import Transaction
 
-MISSED = 3  # heartbeats after which a worker counts as lost
 DAY = 86_400_000
 
 NUMBER = "SELECT id FROM embedq_worker WHERE name = ?"
@@ -73,6 +73,6 @@ def _worker(row: tuple[Any, ...], heartbeat: int, now: int) -> Worker:
         started_at=when(started_at),
         seen_at=when(seen_at),
         missed_heartbeats=missed,
-        alive=missed < MISSED,
+        alive=missed < MISSED_HEARTBEATS,
         report=read_report(report),
     )

@@ -240,7 +240,10 @@ class OperatingFacts(Stage):
         """A worker that beats is alive, one that missed three heartbeats is not, one that left is gone."""
         for name in ("beats", "silent", "left"):
             await store.register(_worker(name), now=NOON)
-        report = HealthReport(health=Health.DEGRADED, consecutive_failures=5, error_patterns={"500": 5})
+        said = {"openai:a": "no such model"}
+        report = HealthReport(
+            health=Health.DEGRADED, consecutive_failures=5, error_patterns={"500": 5}, halted=("b",), troubles=said
+        )
         assert await store.beat(WorkerId("beats"), report, now=NOON + 3 * MINUTE)
         await store.leave(WorkerId("left"))
 
