@@ -160,7 +160,7 @@ class Reading(Protocol):
     async def records(
         self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Page[Record]:
-        """List live records, by embedding status if given."""
+        """List live records by id; those of status pending or failed as they were first put."""
         ...
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
@@ -237,7 +237,7 @@ class Keeping(Protocol):
         ...
 
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
-        """List live records without a current vector, by an index, after a key."""
+        """List live records without a current vector as they were first put, by an index, after a key."""
         ...
 
     async def reconcile(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> int:
@@ -284,7 +284,7 @@ class Operating(Protocol):
         ...
 
     async def jobs(self, which: JobFilter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
-        """List jobs."""
+        """List jobs by their records, newest first; pending ones as they wait, then as they stand in line."""
         ...
 
     async def job(self, job: JobId) -> Job | None:
@@ -302,7 +302,7 @@ class Operating(Protocol):
         ...
 
     async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
-        """Group dead letters by collection, reason, category and code, with a count and the newest moment."""
+        """Group dead letters by collection, reason, category and code, commonest first, with the newest moment."""
         ...
 
     async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:

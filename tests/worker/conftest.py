@@ -23,6 +23,8 @@ from embedq.model import (
     RetryPolicy,
     Vector,
 )
+from embedq.ports import Store
+from embedq.stores.postgres import PostgresStore
 from embedq.stores.sqlite import SqliteStore
 from embedq.telemetry import Event, Facts, Telemetry
 from embedq.upkeep import HostLiveness
@@ -122,7 +124,7 @@ class Gate:
 class House:
     """Everything a worker test needs, on one store."""
 
-    def __init__(self, store: SqliteStore, ear: Ear, path: Path) -> None:
+    def __init__(self, store: Store, ear: Ear, path: Path) -> None:
         """Furnish it."""
         self.store = store
         self.ear = ear
@@ -205,6 +207,21 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     for pool in made.pools:
         await pool.stop(timedelta(seconds=1))
     await store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def any_house(request: pytest.FixtureRequest, house: House) -> AsyncIterator[House]:
+    """A house on each database in turn."""
+    if request.param == "sqlite":
+        yield house
+        return
+    url = request.getfixturevalue("postgres_url")
+    own, house.store = house.store, await PostgresStore.open(url, telemetry=house.telemetry)
+    yield house
+    for pool in house.pools:
+        await pool.stop(timedelta(seconds=1))
+    await house.store.close()
+    house.store = own
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,6 @@ from tests.worker.conftest import PATIENCE
 
 from embedq.errors import Transient
 from embedq.model import Ask, Budget, EmbedderName, Leased
-from embedq.stores.postgres import PostgresStore
-from embedq.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from conftest import House, Provider
@@ -67,22 +65,9 @@ class Spaces:
         await self.house.put(MANY, "free")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-async def spaces(
-    request: pytest.FixtureRequest, house: House, make_provider: type[Provider], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Spaces]:
-    if request.param == "sqlite":
-        yield Spaces(house, make_provider, monkeypatch)
-        return
-    own, telemetry = house.store, Telemetry(house.ear)
-    house.store = await PostgresStore.open(request.getfixturevalue("postgres_url"), telemetry=telemetry)  # type: ignore[assignment]  # a store is a store
-    try:
-        yield Spaces(house, make_provider, monkeypatch)
-    finally:
-        for pool in house.pools:
-            await pool.stop(timedelta(seconds=1))
-        await house.store.close()
-        house.store = own
+@pytest.fixture
+def spaces(any_house: House, make_provider: type[Provider], monkeypatch: pytest.MonkeyPatch) -> Spaces:
+    return Spaces(any_house, make_provider, monkeypatch)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

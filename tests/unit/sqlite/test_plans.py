@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from embedq.model import JobStatus
 from embedq.stores.sqlite import arming, judging, keeping, leasing, listing, putting, reading, rescuing, settling
 from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.schema import migrate
@@ -70,6 +71,29 @@ def test_a_hot_statement_never_walks_a_big_table(db: sqlite3.Connection, name: s
 
     walks = [step for step in plan if step.startswith("SCAN") and _is_big(step)]
     assert walks == [], "\n".join(plan)
+
+
+@pytest.mark.parametrize(
+    "status", [None, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.RETRYING]
+)
+def test_a_list_of_jobs_is_not_sorted(db: sqlite3.Connection, status: JobStatus | None) -> None:
+    """A page costs as much as it holds: an index has its order."""
+    condition, index = listing.STATUS[status] if status else ("1", "")
+    statement = listing.JOBS.format(conditions=condition, index=index, order=listing.NEWEST)
+
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", [10])]
+
+    assert not any("TEMP B-TREE" in step for step in plan), "\n".join(plan)
+
+
+def test_jobs_that_are_named_are_looked_up(db: sqlite3.Connection) -> None:
+    """Leased jobs are few: the order of their list does not make it walk through all others."""
+    conditions = "j.status = 0 AND j.id IN (SELECT value FROM json_each(?))"
+    statement = listing.JOBS.format(conditions=conditions, index="", order=listing.NEWEST_OF_NAMED)
+
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", ["[]", 10])]
+
+    assert any(step.startswith("SEARCH j USING INTEGER PRIMARY KEY") for step in plan), "\n".join(plan)
 
 
 def _numbers(statement: str) -> list[str]:

@@ -93,10 +93,13 @@ SELECT c.name, {NOW} - o.oldest AS waits FROM embedq.collection c, embedq.oldest
 WHERE c.name IS NOT NULL AND o.oldest IS NOT NULL
 """
 DEAD = """
-SELECT c.name AS collection, j.reason, j.error::json ->> 'category' AS category, j.error::json ->> 'code' AS code,
-  count(*) AS count, max(j.failed_at) AS newest_at, max(j.error::json ->> 'message') AS example
-FROM embedq.job j JOIN embedq.collection c ON c.id = j.collection
-WHERE j.failed_at IS NOT NULL AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC
+SELECT * FROM (
+  SELECT c.name AS collection, j.reason, j.error::json ->> 'category' AS category, j.error::json ->> 'code' AS code,
+    count(*) AS count, max(j.failed_at) AS newest_at,
+    (array_agg(j.error::json ->> 'message' ORDER BY j.failed_at DESC))[1] AS example
+  FROM embedq.job j JOIN embedq.collection c ON c.id = j.collection
+  WHERE j.failed_at IS NOT NULL AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4) z
+ORDER BY count DESC, collection COLLATE "C", reason COLLATE "C", category COLLATE "C", code COLLATE "C"
 """
 
 
@@ -110,7 +113,7 @@ async def job(db: Connection, wanted: JobId) -> Job | None:
 
 
 async def jobs(db: Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """List jobs, newest first; pending ones as they wait."""
+    """List jobs by their records, newest first; pending ones as they wait, then as they stand in line."""
     conditions, values = await _conditions(db, which)
     if which.status is not JobStatus.PENDING:
         rows = await _select(

@@ -95,7 +95,7 @@ def _filters(query: Query, *, first: int) -> tuple[str, list[Any]]:
         values.append(query.tenant)
     for name, wanted in query.filter.items():
         conditions.append("AND " + HAS.format(place=f"${first + len(values)}"))
-        one_of = wanted if isinstance(wanted, list) else [wanted]
+        one_of = wanted if isinstance(wanted, list | tuple) else [wanted]
         values.append([part for value in one_of for part in _has(name, value)])
     return " ".join(conditions), values
 
@@ -104,7 +104,7 @@ def _has(name: str, value: object) -> tuple[str, str]:
     """Write what the attributes must hold: the value itself, or a list with it."""
     if not SIMPLE_NAME.match(name):
         raise Invalid(f"filter: the attribute name {name!r} has characters that cannot be filtered by")
-    if isinstance(value, Mapping | list):
+    if isinstance(value, Mapping | list | tuple):
         raise Invalid(f"filter: {name!r} must be a value or a list of values")
     return json.dumps({name: value}), json.dumps({name: [value]})
 

@@ -19,7 +19,7 @@ COLUMN = {OPEN: "open_", COMPLETED: "completed", FAILED: "failed", CANCELLED: "c
 # The job and the record it is about.
 JOB = """
 SELECT j.id, j.record, j.collection, j.space, j.status, j.token = ?2 AND j.nonce = ?3, j.arm, j.reason, j.refused_at,
-  x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, x.rid IS NULL OR coalesce(x.erased, -1) >= ?2
+  j.queued_at, x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, x.rid IS NULL OR coalesce(x.erased, -1) >= ?2
 FROM embedq_job j LEFT JOIN embedq_record x ON x.rid = j.record WHERE j.id = ?1
 """
 
@@ -82,12 +82,13 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Which sum a job leaves, which it joins, and whether its record is missing a vector no longer."""
+    """Which sum a job leaves, which it joins, whether its record is missing a vector no longer, and what was stored."""
 
     collection: int
     was: str
     to: str
     found: int
+    stored_after: int | None  # milliseconds in the queue; None: no vector was stored
 
 
 @dataclass(slots=True)
@@ -106,8 +107,10 @@ class Case:
     fits: bool  # the record is live with the text that was leased
     live: bool
     refused_at: int | None
+    queued_at: int
     erased: bool  # the text was removed for good since that lease
     found: int = 0
+    stored_after: int | None = None
 
     @property
     def overtaken(self) -> bool:
@@ -126,16 +129,15 @@ def judge(
         if isinstance(outcome, Done) and outcome.vector is not None and not _is_erased(tx, row, lease):
             tx.db.execute(SPARE, (lease.space, lease.hash, now, _blob(outcome.vector)))
         return None
-    job, record, collection, space, status, _, arm, _, refused_at, live, hash_, erased = row
+    job, record, collection, space, status, _, arm, _, refused_at, queued_at, live, hash_, erased = row
     fits = bool(live) and hash_ == lease.hash
-    case = Case(
-        tx, lease, now, job, record, collection, space, status, arm >= lease.token, fits, bool(live), refused_at, erased
-    )
+    told = (job, record, collection, space, status, arm >= lease.token, fits, bool(live), refused_at, queued_at, erased)
+    case = Case(tx, lease, now, *told)
     if state is State.RESCUED:
         unqueue(tx, [job])
     tx.db.execute(TOUCH, (lease.token, lease.nonce, *held, job))
     to = _end(case, outcome)
-    return Judged(collection, COLUMN[status], COLUMN[to], case.found)
+    return Judged(collection, COLUMN[status], COLUMN[to], case.found, case.stored_after)
 
 
 def _state(tx: Transaction, row: tuple[int, ...], *, leased: bool) -> State:
@@ -200,6 +202,7 @@ def _store(case: Case, outcome: Done) -> bool:
             db.execute(SPARE, (case.space, case.lease.hash, case.now, blob))
         return False
     case.found = db.execute(NOTE_FOUND, (ids([case.record]), case.space)).rowcount
+    case.stored_after = case.now - case.queued_at
     return True
 
 

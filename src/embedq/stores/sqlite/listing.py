@@ -19,11 +19,16 @@ from embedq.stores.sqlite.reading import OLDEST
 JOBS = """
 SELECT j.id, c.name, x.id, s.id, s.provider, s.model, s.asked, s.dimensions, s.version,
   j.status, j.priority, j.attempts, c.retry,
-  j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at
+  j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at,
+  j.record || '.' || j.space
 FROM embedq_job j {index} JOIN embedq_collection c ON c.id = j.collection JOIN embedq_space s ON s.id = j.space
 JOIN embedq_record x ON x.rid = j.record LEFT JOIN embedq_worker w ON w.id = j.worker
-WHERE c.name IS NOT NULL AND {conditions} ORDER BY j.id DESC LIMIT ?
+WHERE c.name IS NOT NULL AND {conditions} ORDER BY {order} LIMIT ?
 """
+
+# By their records; the second for some jobs that are named, which no index of the order must keep from being looked up.
+NEWEST = "j.record DESC, j.space DESC"
+NEWEST_OF_NAMED = "+j.record DESC, +j.space DESC"
 
 # Pending jobs in line, after a place in it, and those in the waiting room.
 LINE = """
@@ -57,7 +62,7 @@ DEAD = """
 SELECT c.name, j.reason, j.error ->> '$.category', j.error ->> '$.code', count(*), max(j.completed_at),
   j.error ->> '$.message'
 FROM embedq_job j INDEXED BY embedq_job_failed JOIN embedq_collection c ON c.id = j.collection
-WHERE j.status = 3 AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC
+WHERE j.status = 3 AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4
 """
 
 STATUS = {
@@ -86,34 +91,43 @@ def job(db: sqlite3.Connection, wanted: JobId) -> Job | None:
 
 
 def jobs(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """List jobs, newest first; pending ones as they stand in line, then those that wait."""
+    """List jobs by their records, newest first; pending ones as they wait, then as they stand in line."""
     if which.status is JobStatus.PENDING:
         return _pending(db, which, limit, cursor)
     holders = _holders(db)
     conditions, values, index = _conditions(db, which, holders)
     if cursor is not None:
-        conditions.append("j.id < ?")
-        values.append(number(cursor))
-    rows = _select(db, conditions, values, index, limit)
-    return Page([_job(row, holders) for row in rows], str(rows[-1][0]) if len(rows) == limit else None)
+        conditions.append("(j.record, j.space) < (?, ?)")
+        values += _place(cursor, 2)
+    order = NEWEST_OF_NAMED if which.status is JobStatus.PROCESSING else NEWEST
+    rows = _select(db, conditions, values, index, limit, order)
+    return Page([_job(row, holders) for row in rows], rows[-1][-1] if len(rows) == limit else None)
 
 
 def _pending(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """Walk the line, then the waiting room. A cursor is a place in one of them."""
+    """Walk the waiting room, then the line: who becomes due meanwhile is met there. A cursor is a place in either."""
     collection = None if which.collection is None else find(db, which.collection).id
-    place = [number(part) for part in cursor.split(".")] if cursor else [0, 0, 0]
-    if len(place) not in (2, 3):
-        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
+    if which.reason is not None:
+        return Page([], None)  # only what has ended has one
+    place = _place(cursor, 2, 3) if cursor else [0, 0]
     found: list[tuple[int, ...]] = []
-    if len(place) == 3:  # noqa: PLR2004 space, key, job
-        found = db.execute(LINE, (*place, collection, limit)).fetchall()
-        place = [0, 0]
+    if len(place) == 2:  # noqa: PLR2004 due, job
+        found = db.execute(WAITING_ROOM, (*place, collection, limit)).fetchall()
+        place = [0, 0, 0]
     if len(found) < limit:
-        found += db.execute(WAITING_ROOM, (*place, collection, limit - len(found))).fetchall()
+        found += db.execute(LINE, (*place, collection, limit - len(found))).fetchall()
     listed = json.dumps([row[-1] for row in found])
     rows = {row[0]: row for row in _select(db, ["j.id IN (SELECT value FROM json_each(?))"], [listed], "", limit)}
     shown = [_job(rows[row[-1]], {}) for row in found if row[-1] in rows]
     return Page(shown, ".".join(map(str, found[-1])) if len(found) == limit else None)
+
+
+def _place(cursor: str, *sizes: int) -> list[int]:
+    """Read a cursor of as many numbers as a place in this list has."""
+    place = [number(part) for part in cursor.split(".")]
+    if len(place) not in sizes:
+        raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
+    return place
 
 
 def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> tuple[list[str], list[Any], str]:
@@ -137,9 +151,14 @@ def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> t
 
 
 def _select(
-    db: sqlite3.Connection, conditions: Sequence[str], values: Sequence[Any], index: str, limit: int
+    db: sqlite3.Connection,
+    conditions: Sequence[str],
+    values: Sequence[Any],
+    index: str,
+    limit: int,
+    order: str = NEWEST_OF_NAMED,
 ) -> list[tuple[Any, ...]]:
-    statement = JOBS.format(conditions=" AND ".join(conditions), index=index)
+    statement = JOBS.format(conditions=" AND ".join(conditions), index=index, order=order)
     return db.execute(statement, (*values, limit)).fetchall()
 
 
@@ -150,7 +169,7 @@ def _holders(db: sqlite3.Connection) -> Holders:
 def _job(row: tuple[Any, ...], holders: Holders) -> Job:
     (id_, collection, record), space = row[:3], row[3:9]
     (status, priority, attempts, retry, crashes, created_at, started_at, completed_at) = row[9:17]
-    (worker, reason, error, first_at, last_at) = row[17:]
+    (worker, reason, error, first_at, last_at, _) = row[17:]
     since, until, holder = holders.get(id_, (None, None, None)) if status == OPEN else (None, None, None)
     shown = JobStatus.PROCESSING if until else SHOWN[status]
     if shown is JobStatus.PENDING and attempts:

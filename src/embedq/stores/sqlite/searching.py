@@ -87,7 +87,7 @@ def _filters(query: Query) -> tuple[str, list[Any]]:
         conditions.append("AND x.tenant = ?")
         values.append(query.tenant)
     for name, wanted in query.filter.items():
-        one_of = wanted if isinstance(wanted, list) else [wanted]
+        one_of = wanted if isinstance(wanted, list | tuple) else [wanted]
         parts = [_has(name, value) for value in one_of]
         conditions.append("AND (" + (" OR ".join(part for part, _ in parts) or "0") + ")")
         values += [parameter for _, parameters in parts for parameter in parameters]
@@ -97,7 +97,7 @@ def _filters(query: Query) -> tuple[str, list[Any]]:
 def _has(name: str, value: object) -> tuple[str, list[Any]]:
     if not SIMPLE_NAME.match(name):
         raise Invalid(f"filter: the attribute name {name!r} has characters that cannot be filtered by")
-    if isinstance(value, Mapping | list):
+    if isinstance(value, Mapping | list | tuple):
         raise Invalid(f"filter: {name!r} must be a value or a list of values")
     path = f'$."{name}"'
     types = _types(value)

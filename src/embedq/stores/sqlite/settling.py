@@ -105,11 +105,12 @@ def _complete(tx: Transaction, grant: Grant, batch: Sequence[Done], now: int) ->
     if embedded:
         _store(tx.db, embedded)
         tx.db.execute(SUCCESS, (now, grant.space))
-    for collection, count, queued in grant.sums:
+    for collection, count, _ in grant.sums:
         found = tx.db.execute(FOUND, (collection, grant.listed)).rowcount if embedded else 0
         tx.tally(collection, open_=-count, completed=count, missing=-found)
-        if embedded:
-            tx.stored.append((count, (now - queued / count) / 1000))
+    if embedded:
+        queued = sum(queued for _, _, queued in grant.sums) / sum(count for _, count, _ in grant.sums)
+        tx.stored.append((len(embedded), (now - queued) / 1000))
 
 
 def _store(db: sqlite3.Connection, batch: Sequence[Done]) -> None:
@@ -146,12 +147,17 @@ def _settle_each(tx: Transaction, right: Right, batch: Sequence[Outcome], now: i
 
 def _sum_up(tx: Transaction, ended: Iterable[Judged]) -> None:
     sums: dict[int, Counter[str]] = defaultdict(Counter)
+    waits: list[float] = []
     for judged in ended:
         sums[judged.collection][judged.to] += 1
         sums[judged.collection][judged.was] -= 1
         sums[judged.collection]["missing"] -= judged.found
+        if judged.stored_after is not None:
+            waits.append(judged.stored_after / 1000)
     for collection, columns in sums.items():
         tx.tally(collection, **columns)
+    if waits:
+        tx.stored.append((len(waits), sum(waits) / len(waits)))
 
 
 def _shrink(db: sqlite3.Connection, token: int, held: set[int], ended: set[int]) -> None:

@@ -6,6 +6,7 @@ from embedq.testing.stores.filing import FilingFacts
 from embedq.testing.stores.leases import LeaseFacts
 from embedq.testing.stores.limits import LimitFacts
 from embedq.testing.stores.operating import OperatingFacts
+from embedq.testing.stores.orders import OrderFacts
 from embedq.testing.stores.promises import PromiseFacts
 from embedq.testing.stores.races import RaceFacts
 from embedq.testing.stores.rules import RuleFacts
@@ -26,5 +27,5 @@ class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts):
     """What a corpus must keep."""
 
 
-class StoreSuite(JobStoreSuite, CorpusSuite, WalkFacts):
+class StoreSuite(JobStoreSuite, CorpusSuite, OrderFacts, WalkFacts):
     """What one database that is both must keep."""

@@ -194,8 +194,9 @@ BEGIN
 END
 $$;
 
--- Settle one job by the letter of RULES 5: 'ours', 'buried' if it became a dead letter by the clock, 'busy' while somebody
--- else holds its row, or 'foreign' if it is not the lease's business any more. `l` is NULL if the lease is gone.
+-- Settle one job by the letter of RULES 5: 'ours', 'stored' if its vector was, 'buried' if it became a dead letter by the
+-- clock, 'busy' while somebody else holds its row, or 'foreign' if it is not the lease's business any more. `l` is NULL if
+-- the lease is gone.
 CREATE FUNCTION judge(
   l lease, p_token bigint, p_nonce bigint, p_job bigint, p_hash bytea, p_vector vector, p_truncated boolean,
   p_outcome jsonb, p_now timestamptz
@@ -246,7 +247,20 @@ BEGIN
       (ended = 0)::int - (j.status = 0)::int, (ended = 2)::int - (j.status = 2)::int,
       (ended = 3)::int - (j.status = 3)::int, (ended = 4)::int - (j.status = 4)::int);
   END IF;
-  RETURN CASE WHEN kind = 'released' AND ended = 3 THEN 'buried' ELSE 'ours' END;
+  RETURN CASE WHEN kind = 'released' AND ended = 3 THEN 'buried'
+    WHEN kind = 'done' AND p_vector IS NOT NULL AND x.live AND x.hash = p_hash THEN 'stored' ELSE 'ours' END;
+END
+$$;
+
+-- Count vectors that were stored after such a time in the queue; the seconds are the mean of all.
+CREATE FUNCTION count_stored(s settled, p_count int, p_waited interval) RETURNS settled
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_count > 0 THEN
+    s.seconds := (coalesce(s.seconds, 0) * s.stored + date_part('epoch', p_waited) * p_count) / (s.stored + p_count);
+    s.stored := s.stored + p_count;
+  END IF;
+  RETURN s;
 END
 $$;
 
@@ -298,8 +312,7 @@ BEGIN
         PERFORM complete(l, open_rows, open_jobs, homes, open_hashes, p_vectors[a:b], p_truncated[a:b], moment);
         DELETE FROM lease WHERE token = l.token;
         answer.jobs := answer.jobs || open_jobs;
-        answer.stored := answer.stored + CASE WHEN p_vectors IS NULL THEN 0 ELSE cardinality(open_jobs) END;
-        answer.seconds := date_part('epoch', moment - l.queued);
+        answer := count_stored(answer, num_nonnulls(VARIADIC p_vectors[a:b]), moment - l.queued);
         a := b + 1;
         CONTINUE;
       END IF;
@@ -313,16 +326,18 @@ BEGIN
         PERFORM complete(l, f.places, f.jobs, f.homes, f.hashes, CASE WHEN p_vectors IS NOT NULL THEN f.vectors END,
           f.truncated, moment);
         ended := f.jobs;
-        answer.stored := answer.stored + CASE WHEN p_vectors IS NULL THEN 0 ELSE cardinality(f.jobs) END;
-        answer.seconds := date_part('epoch', moment - l.queued);
+        answer := count_stored(answer, num_nonnulls(VARIADIC f.vectors), moment - l.queued);
       END IF;
     END IF;
     FOR i IN a..b LOOP
       CONTINUE WHEN p_jobs[i] = ANY (f.jobs);
       verdict := judge(l, p_tokens[g], p_nonces[g], p_jobs[i], p_hashes[i], p_vectors[i], p_truncated[i], p_outcomes[i],
         moment);
-      IF verdict IN ('ours', 'buried') THEN
+      IF verdict IN ('ours', 'buried', 'stored') THEN
         ended := ended || p_jobs[i];
+        IF verdict = 'stored' THEN
+          answer := count_stored(answer, 1, moment - (SELECT k.queued_at FROM job k WHERE k.id = p_jobs[i]));
+        END IF;
         IF p_jobs[i] = ANY (l.jobs) THEN
           l.jobs[array_position(l.jobs, p_jobs[i])] := NULL;  -- a second word on it comes after its lease
         END IF;
@@ -404,7 +419,7 @@ BEGIN
     s.stored := 0;
   ELSE
     PERFORM note_completed(l, l.jobs, homes, p_hashes, p_vectors, p_truncated, p_now);
-    s.stored := CASE WHEN p_vectors IS NULL THEN 0 ELSE total END;
+    s.stored := coalesce(num_nonnulls(VARIADIC p_vectors), 0);
   END IF;
   s.jobs := '{}';
   s.seconds := date_part('epoch', p_now - l.queued);
