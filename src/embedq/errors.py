@@ -108,6 +108,12 @@ class StoreError(EmbedqError):
     code = "store_unavailable"
 
 
+class StoreBusy(StoreError):
+    """Somebody's open transaction holds what is to be written."""
+
+    code = "store_busy"
+
+
 class StoreFull(StoreError):
     """The disk is full."""
 

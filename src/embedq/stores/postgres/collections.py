@@ -132,7 +132,11 @@ async def drop(database: Database, name: str) -> None:
 
 async def recompose(database: Database, limit: int, limits: Limits, now: datetime | None) -> int:
     """Make some texts anew after a change of `text_from`, and arm those that changed; 0 when none is left."""
-    async with database.transaction() as db:
+    return await database.write(lambda db: _recompose(db, limit, limits, now), repeat=True)
+
+
+async def _recompose(db: Connection, limit: int, limits: Limits, now: datetime | None) -> int:
+    async with db.transaction():
         row = await db.fetchrow(TO_RECOMPOSE)
         if row is None:
             return 0

@@ -52,7 +52,7 @@ class PostgresCorpus:
     async def drop(self, collection: str, *, now: datetime | None = None) -> None:
         """See `ports.Declaring`."""
         await collections.drop(self._database, collection)
-        while await self._database.call(keeping.REMOVE_DROPPED, STEP, now):
+        while await keeping.remove_dropped(self._database, STEP, now):
             continue
 
     async def spaces(self) -> Sequence[Space]:
@@ -106,7 +106,7 @@ class PostgresCorpus:
             gone = set(await db.fetchval(keeping.RETIRE, found.id, found.space, list(records), purge, now))
             return [record for record in dict.fromkeys(records) if record in gone]
 
-        return await self._database.run(work, repeat=False)
+        return await self._database.write(work, repeat=False)
 
     async def enqueue(
         self,
@@ -118,7 +118,7 @@ class PostgresCorpus:
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
         """See `ports.Writing`."""
-        receipts = await self._database.run(
+        receipts = await self._database.write(
             lambda db: keeping.enqueue(db, collection, records, force=force, priority=job_priority, now=now),
             repeat=not force,  # a forced embedding is paid for each time it is asked for
         )

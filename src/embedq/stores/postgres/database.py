@@ -5,20 +5,23 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from time import monotonic
 from typing import Any, TypeVar
 
+from embedq.errors import StoreBusy
 from embedq.model import JobId, Reason
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.bell import Bell
 from embedq.stores.postgres.catalogue import Catalogue
 from embedq.stores.postgres.connection import Connection, connect_to_installed
 from embedq.stores.postgres.faults import NOT_READ_COMMITTED, Fault, is_lost, is_undone, state_of, translated
-from embedq.stores.postgres.pool import Pool
+from embedq.stores.postgres.pool import Lane, Pool
 from embedq.stores.wake import Wake
 from embedq.telemetry import Event, Telemetry
 
 T = TypeVar("T")
 TRIES = 4
+HELD_SECONDS = 10.0  # so long a writer waits for somebody's transaction
 PAUSES = (0.0, 0.05, 0.2)  # seconds before another try
 POLL = timedelta(seconds=5)  # a backstop: a ring may be lost with its connection
 POOLER_POLL = timedelta(seconds=0.5)  # where nobody can ring
@@ -35,7 +38,7 @@ class Database:
         self.telemetry = telemetry
         self.wake = Wake()
         self.catalogue = Catalogue()
-        self._pool = Pool(lambda: connect_to_installed(address))
+        self._pool = Pool(lambda: connect_to_installed(address), sessions=not address.pooler)
         self._bell = Bell(address, self.wake.call)
         self._isolated = False  # sessions here have another isolation than ours: each transaction says what it needs
 
@@ -51,11 +54,34 @@ class Database:
         """Call what must not be done twice: a lost connection is the caller's to judge."""
         return await self.run(lambda db: db.fetchval(statement, *values), repeat=False)
 
-    async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeat: bool) -> T:
+    async def write(self, work: Callable[[Connection], Awaitable[T]], *, repeat: bool) -> T:
+        """Do work that may have to wait for an application's transaction, in one transaction.
+
+        Whoever meets a held record gives the connection back, and tries again in turn with others that did.
+        """
+        end, lane = monotonic() + HELD_SECONDS, Lane.WRITERS
+        while True:
+            try:
+                return await self.run(work, repeat=repeat, lane=lane, end=end)
+            except StoreBusy:
+                if monotonic() >= end:
+                    raise
+                lane = Lane.WAITING_WRITERS
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[T]],
+        *,
+        repeat: bool,
+        lane: Lane = Lane.OTHERS,
+        end: float | None = None,
+    ) -> T:
         """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated."""
         for attempt in range(TRIES):
+            seconds = None if end is None else max(0.0, end - monotonic())
             try:
-                async with self._pool.here().connection() as connection, self._in_isolation(connection):
+                pool = self._pool.here()
+                async with pool.connection(lane, seconds) as connection, self._in_transaction(connection, lane):
                     return await work(connection)
             except Fault as error:
                 again = self._take_note(error) or is_undone(error) or (repeat and is_lost(error))
@@ -96,12 +122,15 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def _in_isolation(self, connection: Connection) -> AsyncIterator[None]:
-        """Open a transaction that says which isolation it needs, where a pooler's sessions bring another one."""
-        if not self._isolated:
+    async def _in_transaction(self, connection: Connection, lane: Lane) -> AsyncIterator[None]:
+        """Open a transaction that says what it needs, where a pooler's sessions do not."""
+        bounded = self.address.pooler and lane is not Lane.OTHERS
+        if not self._isolated and not bounded:
             yield
             return
         async with connection.transaction(isolation=ISOLATION):
+            if bounded:
+                await connection.execute(f"SET LOCAL lock_timeout = {int(lane)}")
             yield
 
     def _take_note(self, error: BaseException) -> bool:

@@ -5,7 +5,17 @@ import shlex
 
 import asyncpg
 
-from embedq.errors import Conflict, EmbedqError, Invalid, StoreError, StoreFull, StoreReadOnly, StoreUnusable, TooLarge
+from embedq.errors import (
+    Conflict,
+    EmbedqError,
+    Invalid,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+    TooLarge,
+)
 
 LOST = (OSError, EOFError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)  # never came to an answer
 LOST_STATES = frozenset(
@@ -26,6 +36,11 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
         frozenset({"25006"}),
         StoreReadOnly,
         "{shown} takes no writes: is it a standby? Name all hosts and target_session_attrs=read-write",
+    ),
+    (
+        frozenset({"55P03"}),
+        StoreBusy,
+        "a transaction that is open on {shown} holds what is to be written: nothing was; try again when it has ended",
     ),
     (
         frozenset({"57014"}),

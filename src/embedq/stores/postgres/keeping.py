@@ -10,6 +10,7 @@ from embedq.stores.noted import number
 from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import CANCELLED, FAILED, SPACE_BITS, job_id, parse
 from embedq.stores.postgres.moments import NOW
 
@@ -89,6 +90,11 @@ async def recount(db: Connection, name: str, after: str | None, limit: int) -> t
         await db.fetchval(HOLD, collection.space, rids)
         mended = await db.fetchval(NOTE_MISSING, collection.id, collection.space, rids)
     return int(mended), rows[-1]["id"] if len(rows) == limit else None
+
+
+async def remove_dropped(database: Database, limit: int, now: datetime | None) -> int:
+    """Take away some of what belongs to collections that were dropped; 0 when nothing is left."""
+    return int(await database.write(lambda db: db.fetchval(REMOVE_DROPPED, limit, now), repeat=False))
 
 
 async def enqueue(

@@ -5,32 +5,58 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from enum import IntEnum
 
-from embedq.errors import StoreError
+from embedq.errors import StoreBusy, StoreError
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.faults import Fault, is_lost
 
 MOST = 8  # connections per event loop; opened when they are needed
 CLOSE_SECONDS = 5.0
+LOCK_TIMEOUT = "SET lock_timeout = {}"
 
 Connect = Callable[[], Awaitable[Connection]]
+
+
+class Lane(IntEnum):
+    """Who asks for a connection, by how long each of its statements waits for a lock, in milliseconds.
+
+    Writers may have to wait for an application's transaction. They never take the last connections, which readers and
+    workers need, and those that met a held record leave the way free for those that did not.
+    """
+
+    OTHERS = 0  # as long as it takes: what is held is passed over
+    WRITERS = 50
+    WAITING_WRITERS = 250
+
+
+ROOM = {Lane.WRITERS: 4, Lane.WAITING_WRITERS: 2}  # of MOST
 
 
 class LoopPool:
     """The connections of one event loop. The driver's own pool would reset a session after every use: a round trip."""
 
-    def __init__(self, connect: Connect) -> None:
-        """Open none yet."""
+    def __init__(self, connect: Connect, *, sessions: bool) -> None:
+        """Open none yet; without sessions of its own, a connection keeps no settings."""
         self._connect = connect
-        self._idle: list[Connection] = []
+        self._sessions = sessions
+        self._idle: list[tuple[Connection, Lane]] = []
         self._room = asyncio.Semaphore(MOST)
+        self._lanes = {lane: asyncio.Semaphore(most) for lane, most in ROOM.items()}
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """Lend a connection; one that was used by a call that did not come to its end is thrown away."""
-        async with self._room:
-            connection = self._take() or await self._connect()
+    async def connection(self, lane: Lane = Lane.OTHERS, seconds: float | None = None) -> AsyncIterator[Connection]:
+        """Lend a connection; one that was used by a call that did not come to its end is thrown away.
+
+        Args:
+            lane: Who asks.
+            seconds: How long the lane is waited for; StoreBusy after that.
+        """
+        async with self._turn(lane, seconds), self._room:
+            connection, used_by = self._take(lane) or (await self._connect(), Lane.OTHERS)
             try:
+                if used_by is not lane and self._sessions:
+                    await connection.execute(LOCK_TIMEOUT.format(int(lane)))
                 yield connection
             except Exception as error:
                 if is_lost(error) or connection.is_in_transaction():
@@ -41,33 +67,53 @@ class LoopPool:
                 raise
             finally:
                 if not connection.is_closed():
-                    self._idle.append(connection)
+                    self._idle.append((connection, lane))
+
+    @asynccontextmanager
+    async def _turn(self, lane: Lane, seconds: float | None) -> AsyncIterator[None]:
+        """Wait for room in a lane."""
+        room = self._lanes.get(lane)
+        if room is None:
+            yield
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await room.acquire()
+        except TimeoutError as error:
+            raise StoreBusy(
+                "all connections for writing wait for transactions that are open elsewhere: nothing was written; "
+                "try again when they have ended"
+            ) from error
+        try:
+            yield
+        finally:
+            room.release()
 
     def forget(self) -> None:
         """Throw idle connections away: their host is gone, or is not the one it was."""
         while self._idle:
-            self._idle.pop().terminate()
+            self._idle.pop()[0].terminate()
 
     async def close(self) -> None:
         """Close idle connections; one whose host is gone is just dropped."""
         while self._idle:
             with contextlib.suppress(*Fault):
-                await self._idle.pop().close(timeout=CLOSE_SECONDS)
+                await self._idle.pop()[0].close(timeout=CLOSE_SECONDS)
 
-    def _take(self) -> Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-        return None
+    def _take(self, lane: Lane) -> tuple[Connection, Lane] | None:
+        """Find the connection that was used last, by this lane if there is one: its setting need not be changed."""
+        self._idle = [idle for idle in self._idle if not idle[0].is_closed()]
+        fitting = [place for place, (_, used_by) in enumerate(self._idle) if used_by is lane]
+        return self._idle.pop(fitting[-1] if fitting else -1) if self._idle else None
 
 
 class Pool:
     """Connections for whichever event loop asks: a worker's heartbeat has a loop of its own."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, *, sessions: bool) -> None:
         """Open none yet."""
         self._connect = connect
+        self._sessions = sessions
         self._lock = threading.Lock()
         self._pools: dict[asyncio.AbstractEventLoop, LoopPool] = {}
         self._closed = False
@@ -83,7 +129,7 @@ class Pool:
                 raise StoreError("the store is closed")
             for ended in [known for known in self._pools if known.is_closed()]:
                 del self._pools[ended]
-            return self._pools.setdefault(loop, LoopPool(self._connect))
+            return self._pools.setdefault(loop, LoopPool(self._connect, sessions=self._sessions))
 
     async def close(self) -> None:
         """Close this loop's connections; those of other loops are dropped by their own threads."""

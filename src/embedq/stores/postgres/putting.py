@@ -46,7 +46,7 @@ async def put(
         return receipts(records, answer)
 
     for _ in range(3):
-        made = await database.run(work, repeat=True)
+        made = await database.write(work, repeat=True)
         if made is not None:
             return made
     raise StoreError(f"collection {name!r} changes all the time: nothing was written; try again")
@@ -73,7 +73,13 @@ async def patch(
     database: Database, name: str, record: RecordId, change: Patch, limits: Limits, now: datetime | None
 ) -> Receipt:
     """Merge a change into a live record."""
-    async with database.transaction() as db:
+    return await database.write(lambda db: _patch(db, name, record, change, limits, now), repeat=False)
+
+
+async def _patch(
+    db: Connection, name: str, record: RecordId, change: Patch, limits: Limits, now: datetime | None
+) -> Receipt:
+    async with db.transaction():
         collection = await find(db, name)
         collection.check_writable()
         there = await db.fetchrow(HOLD, collection.id, record)

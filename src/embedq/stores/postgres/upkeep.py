@@ -43,12 +43,12 @@ class PostgresUpkeep:
 
     async def reconcile(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
-        armed = await self._database.run(lambda db: keeping.reconcile(db, collection, records, now), repeat=True)
+        armed = await self._database.write(lambda db: keeping.reconcile(db, collection, records, now), repeat=True)
         return self._wake(armed)
 
     async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
         """See `ports.Keeping`."""
-        return await self._database.run(lambda db: keeping.recount(db, collection, after, limit), repeat=True)
+        return await self._database.write(lambda db: keeping.recount(db, collection, after, limit), repeat=True)
 
     async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
@@ -58,14 +58,14 @@ class PostgresUpkeep:
 
     async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
-        done = int(await self._database.call(keeping.REMOVE_DROPPED, limit, now))
+        done = await keeping.remove_dropped(self._database, limit, now)
         done = done or await collections.recompose(self._database, limit, self._limits, now)
         return done or await self._indexes.build_one()
 
     async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
         return self._wake(
-            await self._database.run(lambda db: keeping.replay_quota(db, older_than, STEP, now), repeat=True)
+            await self._database.write(lambda db: keeping.replay_quota(db, older_than, STEP, now), repeat=True)
         )
 
     async def counts(self) -> Mapping[str, Counts]:
@@ -82,14 +82,16 @@ class PostgresUpkeep:
 
     async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
         """See `ports.Operating`."""
-        await self._database.run(lambda db: keeping.cancel(db, job, now), repeat=True)
+        await self._database.write(lambda db: keeping.cancel(db, job, now), repeat=True)
         return await self.job(job)
 
     async def revive(
         self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
     ) -> int:
         """See `ports.Operating`."""
-        return self._wake(await self._database.run(lambda db: keeping.revive(db, which, job, limit, now), repeat=True))
+        return self._wake(
+            await self._database.write(lambda db: keeping.revive(db, which, job, limit, now), repeat=True)
+        )
 
     async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
         """See `ports.Operating`."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from embedq.errors import StoreError, StoreFull, StoreReadOnly, StoreUnusable
+from embedq.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnusable
 
 PRAGMAS = (
     "PRAGMA busy_timeout = 30000",
@@ -77,7 +77,9 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:  # noqa: PLR0911
         case sqlite3.SQLITE_IOERR:
             return StoreError(f"reading or writing {path} failed ({error}): nothing was written; check the disk")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StoreError(f"{path} is locked by another process for too long: nothing was written; try again")
+            return StoreBusy(
+                f"an open transaction elsewhere keeps {path} locked: nothing was written; try again when it has ended"
+            )
         case _:
             return StoreError(f"{path}: {error}")
 
