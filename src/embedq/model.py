@@ -109,8 +109,7 @@ class Space:
 
     def __str__(self) -> str:
         """Name the space in answers and logs."""
-        size = f"@{self.dimensions}" if self.dimensions and not self.embedder.dimensions else ""
-        return f"{self.embedder}{size}"
+        return f"{self.embedder}" + (f"@{self.dimensions}" if self.dimensions and not self.embedder.dimensions else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
