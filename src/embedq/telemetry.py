@@ -48,6 +48,7 @@ class Event(StrEnum):
     STORE_TROUBLE = "store_trouble"
     RECOVERED = "recovered"  # what has failed again and again goes well again
     INDEX = "index"  # a search index is being built, was built, loaded, saved or refused
+    CONNECTIONS_BOUNDED = "connections_bounded"  # connections were refused, dropped or timed out, so many in a minute
     REQUEST_FAILED = "request_failed"  # an HTTP request met an error that nobody expected
 
 

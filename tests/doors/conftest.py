@@ -1,11 +1,12 @@
 """The API over a real SQLite file, where tests play the worker themselves, and the command line in real processes."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
+from tests.doors.raw import KEYS, Door, Opened
 
-from embedq.api import create_app
+from embedq.api import Bounds, Server, create_app
 from embedq.app import App, start
 from embedq.client import Client
 from embedq.model import Ask, Done, ErrorCategory, Failed, Fault, Lease, Reason, Released, WorkerId
@@ -123,19 +125,42 @@ def problem(answer: Response, status: int, slug: str | None = None) -> dict[str,
     return document
 
 
+@pytest.fixture
+def opened(make: Make, monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """Serve an API with keys and these bounds."""
+    monkeypatch.setattr("embedq.api.server.TICK_SECONDS", 0.01)
+
+    @asynccontextmanager
+    async def run(**bounds: Any) -> AsyncIterator[Door]:  # noqa: ANN401 each is of its own field's type
+        world, up = await make(**KEYS), asyncio.Event()
+        server = Server(
+            world.api, host="127.0.0.1", port=0, keyed=True, bounds=Bounds(**bounds), telemetry=world.app.telemetry
+        )
+        running = asyncio.create_task(server.run(started=lambda _: up.set()))
+        await up.wait()
+        try:
+            yield Door(world, server)
+        finally:
+            server.stop()
+            await running
+
+    return run
+
+
 class Shell:
     """Runs `embedq` in a folder of its own, with a clean environment and the fake embedder."""
 
     def __init__(self, folder: Path) -> None:
         """Work in this folder."""
         self.folder = folder
+        self.command = (sys.executable, "-m", "embedq")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
         self.environment |= {"EMBEDQ_EMBEDDER": "fake", "COLUMNS": "120", "NO_COLOR": "1"}
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start a command."""
         return subprocess.Popen(
-            [sys.executable, "-m", "embedq", *words],
+            [*self.command, *words],
             cwd=self.folder,
             env=self.environment | variables,
             stdin=subprocess.PIPE,

@@ -19,7 +19,7 @@ import asyncpg
 import pytest
 from tests.acceptance.processes import Api, Place
 
-from embedq.api.problems import KINDS, OF_STATUS, PREFIX, UNAUTHORIZED
+from embedq.api.problems import BUSY, KINDS, OF_STATUS, PREFIX, UNAUTHORIZED
 from embedq.app import EmbedQ
 from embedq.client.tables import Tables
 from embedq.embedders import FAKE_LOG
@@ -172,7 +172,7 @@ def test_every_problem_is_listed() -> None:
     section = read("reference", "http.md").partition("## Problems")[2]
     listed = set(re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE))
 
-    assert listed == {kind.slug for kind in (*KINDS.values(), *OF_STATUS.values(), UNAUTHORIZED)}
+    assert listed == {kind.slug for kind in (*KINDS.values(), *OF_STATUS.values(), UNAUTHORIZED, BUSY)}
     assert PREFIX in section
 
 

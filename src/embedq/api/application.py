@@ -12,9 +12,11 @@ from fastapi.routing import APIRoute
 from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 
 from embedq import __version__
 from embedq.api import problems
+from embedq.api.glance import Glance
 from embedq.api.guard import Guard, Keys
 from embedq.api.limits import Limits
 from embedq.api.paths import RawPaths
@@ -56,6 +58,7 @@ def create_app(
         exception_handlers=_handlers(telemetry),
     )
     app.state.client, app.state.operator, app.state.metrics = client, operator, metrics
+    app.state.glance = Glance(operator.health)
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = partial(_openapi, app, keyed=bool(keys))  # type: ignore[method-assign]  # FastAPI's own way to extend it
@@ -91,9 +94,15 @@ def _handlers(telemetry: Telemetry) -> dict[int | type[Exception], Handler]:
         EmbedqError: problems.refuse,
         RequestValidationError: problems.refuse_input,
         HTTPException: problems.refuse_http,
+        ClientDisconnect: _left,
         405: _wrong_method,
         Exception: unexpected,
     }
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    """Answer nobody: the client has left, and that is no fault of the server."""
+    return problems.answer(problems.TIMED_OUT, "the client left before its answer")
 
 
 async def _wrong_method(request: Request, _: Exception) -> Response:

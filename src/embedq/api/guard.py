@@ -89,7 +89,9 @@ def _path(scope: Scope) -> str:
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
-    return next((value for key, value in scope["headers"] if key == name), None)
+    """Read a header. One that is sent twice is both together, so that nobody else can take the other one for true."""
+    found = [value for key, value in scope["headers"] if key == name]
+    return b", ".join(found) if found else None
 
 
 def _hostname(url: str) -> str | None:

@@ -65,11 +65,14 @@ UNAUTHORIZED = Kind(401, "unauthorized", "A key is needed", {"WWW-Authenticate":
 FORBIDDEN = Kind(403, "forbidden", "Not allowed")
 NOT_FOUND = Kind(404, "not-found", "No such thing")
 METHOD = Kind(405, "method-not-allowed", "This path does not take this method")
+TIMED_OUT = Kind(408, "timed-out", "The request took too long to arrive")
 CONFLICT = Kind(409, "conflict", "It contradicts what is there")
 TOO_LARGE = Kind(413, "too-large", "Over a size limit")
 MEDIA = Kind(415, "unsupported-media-type", "Send JSON")
 INVALID = Kind(422, "invalid", "The request breaks a rule")
+HEAD_TOO_LARGE = Kind(431, "head-too-large", "The request's head is over a size limit")
 INTERNAL = Kind(500, "internal", "An unexpected error")
+BUSY = Kind(503, "busy", "No connection is free", LATER)
 NO_SEARCH = Kind(503, "search-unavailable", "This search cannot be answered now", LATER)
 NO_EMBEDDER = Kind(503, "embedder-unavailable", "The embedder cannot answer now", LATER)
 NO_STORE = Kind(503, "store-unavailable", "The database cannot do it now", LATER)
@@ -92,27 +95,37 @@ KINDS: Mapping[type[EmbedqError], Kind] = {
     EmbedderError: NO_EMBEDDER,
     EmbedqError: INTERNAL,
 }
-OF_STATUS = {kind.status: kind for kind in (MALFORMED, FORBIDDEN, NOT_FOUND, METHOD, TOO_LARGE, MEDIA, INVALID)}
+OF_STATUS = {
+    kind.status: kind
+    for kind in (
+        MALFORMED, FORBIDDEN, NOT_FOUND, METHOD, TIMED_OUT, TOO_LARGE, MEDIA, INVALID, HEAD_TOO_LARGE
+    )
+}  # fmt: skip
 
 
 def answer(
     kind: Kind, detail: str, *, problems: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Write a problem document."""
-    document: dict[str, Any] = {
+    """Answer with a problem document."""
+    return Response(
+        document(kind, detail, problems=problems),
+        status_code=kind.status,
+        headers={**kind.headers, **(headers or {})},
+        media_type=MEDIA_TYPE,
+    )
+
+
+def document(kind: Kind, detail: str, *, problems: Mapping[str, str] | None = None) -> bytes:
+    """Write a problem document, in ASCII: a refused text may hold what UTF-8 cannot carry."""
+    facts: dict[str, Any] = {
         "type": PREFIX + kind.slug,
         "title": kind.title,
         "status": kind.status,
         "detail": detail,
     }
     if problems:
-        document["problems"] = dict(problems)
-    return Response(
-        json.dumps(document),  # in ASCII: a refused text may hold what UTF-8 cannot carry
-        status_code=kind.status,
-        headers={**kind.headers, **(headers or {})},
-        media_type=MEDIA_TYPE,
-    )
+        facts["problems"] = dict(problems)
+    return json.dumps(facts).encode()
 
 
 async def refuse(_: Request, error: Exception) -> Response:

@@ -78,7 +78,7 @@ async def _serve(app: App, stop: asyncio.Event, workers: int) -> None:
 
 def _server(app: App) -> "Server":
     try:
-        from embedq.api import Server, create_app  # noqa: PLC0415 its libraries are an extra
+        from embedq.api import Bounds, Server, create_app  # noqa: PLC0415 its libraries are an extra
     except ModuleNotFoundError as error:
         raise SettingsError(missing(error.name, "server")) from error
     if app.metrics is None:
@@ -86,7 +86,8 @@ def _server(app: App) -> "Server":
     settings = app.settings
     api = create_app(app.client, app.operator, settings=settings, telemetry=app.telemetry, metrics=app.metrics)
     keyed = settings.api_key is not None or settings.read_key is not None
-    return Server(api, host=settings.host, port=settings.port, keyed=keyed)
+    bounds = Bounds(connections=settings.max_connections)
+    return Server(api, host=settings.host, port=settings.port, keyed=keyed, bounds=bounds, telemetry=app.telemetry)
 
 
 async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:

@@ -97,6 +97,16 @@ class Settings(BaseSettings):
     max_request_bytes: Annotated[int, Names("EMBEDQ_MAX_REQUEST_BYTES")] = _number(
         32 * MIB, 1024, 1024 * MIB, "The largest body of an HTTP request."
     )
+    max_answer_bytes: Annotated[int, Names("EMBEDQ_MAX_ANSWER_BYTES")] = _number(
+        32 * MIB, 1024, 1024 * MIB, "The most text and attributes that one search or one page of records brings."
+    )
+    max_connections: Annotated[int, Names("EMBEDQ_MAX_CONNECTIONS")] = _number(
+        512,
+        1,
+        65_536,
+        "Connections that the API holds at once, at most half of the files that the process may open. Over it, "
+        "the one that waits longest gives way.",
+    )
     host: Annotated[str, Names("EMBEDQ_HOST")] = Field(
         "127.0.0.1", min_length=1, description="The address the API binds to. Other than loopback only with an API key."
     )

@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from embedq.api import reports
 from embedq.api.parameters import OfCollection
+from embedq.api.presence import while_connected
 from embedq.api.problems import documented
 from embedq.api.rooms import TheOperator
 from embedq.api.strict import StrictRoute
@@ -37,13 +38,17 @@ async def resume_queue(operator: TheOperator) -> reports.Switched:
 
 @router.post("/drain", responses=documented())
 async def drain_queue(
+    request: Request,
     operator: TheOperator,
     timeout: Annotated[  # noqa: ASYNC109 running out of it is an answer, not an error
         float, Query(ge=0, le=MAX_DRAIN_SECONDS, allow_inf_nan=False, description="Seconds to wait at most.")
     ] = 300,
 ) -> reports.Drained:
-    """Wait until nothing is left that can still move: while paused, until no job is leased."""
-    return reports.Drained.model_validate((await operator.drain(timeout)).facts())
+    """Wait until nothing is left that can still move: while paused, until no job is leased.
+
+    The wait ends when its client leaves.
+    """
+    return reports.Drained.model_validate((await while_connected(request, operator.drain(timeout))).facts())
 
 
 @router.post("/retry-failed", responses=documented(404, 507))
