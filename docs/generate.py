@@ -16,6 +16,7 @@ from typing import Any
 from fastapi.openapi.utils import get_openapi
 from typer.models import ArgumentInfo, OptionInfo
 
+from embedq.api import problems
 from embedq.api.routes import ROUTERS
 from embedq.cli import dead
 from embedq.cli.entry import PANELS
@@ -24,7 +25,7 @@ from embedq.settings import table
 
 REFERENCE = Path(__file__).parent / "reference"
 MARKED = re.compile(r"(<!-- made by docs/generate\.py -->\n).*?(<!-- end -->)", re.DOTALL)
-ANY_ROUTE = {"401", "403", "422", "500", "503"}  # said once, above the table
+ANY_ROUTE = {str(status) for status in problems.ANY_ROUTE}  # said once, above the table
 KINDS: Mapping[type, str] = {str: "text", int: "number", float: "number", bool: ""}
 
 

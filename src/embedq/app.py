@@ -276,6 +276,7 @@ def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: T
         budget=settings.budget,
         heartbeat=settings.heartbeat,
         is_dead=is_dead,
+        max_answer_bytes=settings.max_answer_bytes,
     )
     client = EmbedQ(store, shelf, options=options, telemetry=telemetry)
     client.operator = Operator(

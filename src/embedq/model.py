@@ -413,6 +413,7 @@ class Query:
     k: int = 10
     filter: Mapping[str, Any] = field(default_factory=dict)  # attribute: a value, or a list of them
     tenant: str | None = None
+    bare: bool = False  # ids and scores alone: text and attributes of the hits are left empty, and not read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

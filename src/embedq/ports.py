@@ -152,15 +152,32 @@ class Reading(Protocol):
     """What readers ask a corpus."""
 
     async def get(
-        self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        with_vectors: bool = False,
+        max_bytes: int | None = None,
     ) -> Sequence[Record]:
-        """Read live records; those that are not there are left out."""
+        """Read live records; those that are not there are left out.
+
+        Several with more than `max_bytes` of text and attributes: TooLarge, before they are all read.
+        """
         ...
 
     async def records(
-        self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        collection: str,
+        *,
+        status: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        max_bytes: int | None = None,
     ) -> Page[Record]:
-        """List live records by id; those of status pending or failed as they were first put."""
+        """List live records by id, those of status pending or failed as they were first put.
+
+        A page ends once it has `max_bytes` of text and attributes; the list goes on at `next_cursor`, None at its end.
+        """
         ...
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:

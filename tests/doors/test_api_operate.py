@@ -35,7 +35,7 @@ async def test_a_collection_is_declared_read_listed_and_removed(http: AsyncClien
         "jitter": 0.2,
         "max_attempts": 5,
     }
-    assert (await http.get("/collections")).json() == {"collections": [made.json()]}
+    assert (await http.get("/collections")).json() == {"collections": [made.json()], "next_cursor": None}
     problem(await http.delete("/collections/notes"), 409, "conflict")
     problem(await http.delete("/collections/notes?confirm=other"), 409, "conflict")
     assert (await http.delete("/collections/notes?confirm=notes")).json() == {"name": "notes", "deleted": True}

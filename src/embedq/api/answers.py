@@ -98,9 +98,10 @@ class Collection(BaseModel):
 
 
 class Collections(BaseModel):
-    """All collections, by name."""
+    """Some collections by name, and where the list goes on."""
 
     collections: list[Collection]
+    next_cursor: str | None
 
 
 class Dropped(BaseModel):

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from embedq import __version__
 from embedq.api import problems
 from embedq.api.glance import Glance
-from embedq.api.guard import Guard, Keys
+from embedq.api.guard import OPEN_PATHS, Guard, Keys
 from embedq.api.limits import Limits
 from embedq.api.paths import RawPaths
 from embedq.api.routes import ROUTERS
@@ -123,6 +123,8 @@ def _openapi(app: FastAPI, *, keyed: bool) -> dict[str, Any]:
         if keyed:
             components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
             schema["security"] = [{"key": []}]
+            for path in OPEN_PATHS:
+                schema["paths"][path]["get"]["security"] = [{}, {"key": []}]
         app.openapi_schema = schema
     return app.openapi_schema
 

@@ -1,12 +1,39 @@
 """Path and query parameters that several routes share."""
 
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 from fastapi import Path, Query
 
-Name = Annotated[str, Path(description="The collection.", examples=["notes"])]
-RecordPath = Annotated[str, Path(description="The record's id, percent-encoded, slashes too.", examples=["n1"])]
+from embedq.api.requests import NO_CONTROLS
+from embedq.model import Page
+from embedq.policy.texts import MAX_ID_BYTES, MAX_NAME_BYTES
+
+T = TypeVar("T")
+MAX_PAGE = 1000
+Name = Annotated[
+    str,
+    Path(
+        description="The collection.",
+        examples=["notes"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_NAME_BYTES, "pattern": NO_CONTROLS},
+    ),
+]
+RecordPath = Annotated[
+    str,
+    Path(
+        description="The record's id, percent-encoded, slashes too.",
+        examples=["n1"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_ID_BYTES, "pattern": NO_CONTROLS},
+    ),
+]
 JobPath = Annotated[str, Path(description="The job's id.", max_length=512)]
-Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many at most.")]
 Cursor = Annotated[str | None, Query(max_length=4096, description="The `next_cursor` of the page before.")]
 OfCollection = Annotated[str | None, Query(max_length=512, description="Only this collection.")]
+
+
+def page(items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]) -> Page[T]:
+    """Cut a page out of a list that is read whole; its order and its cursor are the key."""
+    rest = sorted((item for item in items if cursor is None or key(item) > cursor), key=key)
+    return Page(rest[:limit], key(rest[limit - 1]) if len(rest) > limit else None)

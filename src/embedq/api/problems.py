@@ -102,6 +102,8 @@ OF_STATUS = {
     )
 }  # fmt: skip
 
+ANY_ROUTE = (401, 403, 413, 422, 431, 500, 503)
+
 
 def answer(
     kind: Kind, detail: str, *, problems: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
@@ -169,7 +171,7 @@ def said(problem: Mapping[str, Any]) -> str:
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe problem answers for OpenAPI; those that any route may give are always among them."""
     kinds = {kind.status: kind for kind in (*KINDS.values(), *OF_STATUS.values(), UNAUTHORIZED, NO_STORE)}
-    of_bodies = (TOO_LARGE.status, MEDIA.status) if MALFORMED.status in statuses else ()
-    wanted = sorted({401, 403, 422, 500, 503, *of_bodies, *statuses})
+    of_bodies = (MEDIA.status,) if MALFORMED.status in statuses else ()
+    wanted = sorted({*ANY_ROUTE, *of_bodies, *statuses})
     schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
     return {status: {"description": kinds[status].title, "content": {MEDIA_TYPE: schema}} for status in wanted}

@@ -55,11 +55,17 @@ class Worker(Facts):
 class Fleet(Facts):
     """The workers that were seen within a day."""
 
-    num_workers: int = Field(description="Those that are alive.")
+    num_workers: int = Field(description="Those that are alive, in the whole fleet.")
     workers: list[Worker]
     total_jobs_processed: int
     total_jobs_succeeded: int
     total_jobs_failed: int
+
+
+class FleetPage(Fleet):
+    """Some workers by their ids, where the list goes on, and the figures of all."""
+
+    next_cursor: str | None
 
 
 class QueueStatus(Facts):

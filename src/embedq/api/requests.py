@@ -10,7 +10,8 @@ from embedq.model import Health
 from embedq.operator import DeadReason
 from embedq.policy.texts import MAX_BATCH, MAX_ID_BYTES, check_id
 
-MAX_LIST = 1000  # items of a list that a request may bring
+MAX_CODES = 64  # that a heartbeat may tell apart: every list of workers shows them
+NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]+$"  # what the rule for ids refuses, as far as a pattern can say it
 MAX_COUNT = 2**53  # the largest number that every JSON reader keeps exact
 
 
@@ -23,6 +24,12 @@ def _checked(value: str) -> str:
     return value
 
 
+def _no_number(value: object) -> object:
+    if isinstance(value, int | float):
+        raise PydanticCustomError("moment", "write a moment as text, such as 2026-01-05T10:00:00Z")
+    return value
+
+
 def _no_bool(value: object) -> object:
     if isinstance(value, bool):
         raise PydanticCustomError("priority", "write urgent, high, normal or low (or 3, 2, 1, 0)")
@@ -32,7 +39,10 @@ def _no_bool(value: object) -> object:
 Id = Annotated[
     StrictStr,
     AfterValidator(_checked),
-    Field(description=f"1 to {MAX_ID_BYTES} bytes of UTF-8 without control characters."),
+    Field(
+        description=f"1 to {MAX_ID_BYTES} bytes of UTF-8 without control characters.",
+        json_schema_extra={"minLength": 1, "maxLength": MAX_ID_BYTES, "pattern": NO_CONTROLS},
+    ),
 ]
 Priority = Annotated[
     Literal["urgent", "high", "normal", "low", 3, 2, 1, 0],
@@ -40,7 +50,8 @@ Priority = Annotated[
     Field(description="Higher lanes go first."),
 ]
 Attributes = Annotated[dict[str, Any], Field(description="What JSON can hold.", examples=[{"author": "Ada"}])]
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_no_number)]
 
 
 class Body(BaseModel):
@@ -141,12 +152,12 @@ class Heartbeat(BaseModel):
     consecutive_failures: Count = 0
     succeeded: Count = 0
     failed: Count = 0
-    last_success_at: AwareDatetime | None = None
+    last_success_at: Moment | None = None
     error_patterns: dict[Annotated[str, Field(max_length=256)], Count] = Field(
-        default={}, max_length=MAX_LIST, description="Error code: how often."
+        default={}, max_length=MAX_CODES, description="Error code: how often."
     )
     halted: list[Annotated[str, Field(max_length=256)]] = Field(
-        default=[], max_length=MAX_LIST, description="Embedders that wait for a person."
+        default=[], max_length=MAX_CODES, description="Embedders that wait for a person."
     )
 
 

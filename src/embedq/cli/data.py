@@ -123,7 +123,7 @@ def collections(*, url: Url = None, as_json: Json = False) -> None:
     """List the collections."""
     found = ask(url, lambda app: app.client.collections())
     if as_json:
-        print_json({"collections": [shown.collection(one) for one in found]})
+        print_json({"collections": [shown.collection(one) for one in found], "next_cursor": None})  # it is all of them
     elif not found:
         say("no collections yet: `embedq put COLLECTION FILE` makes the first", shade="dim")
     else:

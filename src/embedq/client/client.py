@@ -101,11 +101,13 @@ class Client:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Record]:
-        """List live records, by embedding status if given."""
+        """List live records, by embedding status if given; a page of long texts has fewer than `limit`."""
         wanted = None if status is None else _embedding_status(status)
         check_limit(limit)
         await self.collection(collection)
-        return await self._store.records(collection, status=wanted, limit=limit, cursor=cursor)
+        return await self._store.records(
+            collection, status=wanted, limit=limit, cursor=cursor, max_bytes=self._options.max_answer_bytes
+        )
 
     async def patch(self, collection: str, id: str, changes: Mapping[str, Any]) -> Receipt:  # noqa: A002 the contract's own word
         """Merge a change into a live record; it is embedded again only if its text changed."""

@@ -9,6 +9,7 @@ from embedq.model import NewRecord, Patch, Priority, RecordId, RetryPolicy
 from embedq.policy.texts import (
     Limits,
     check_attributes,
+    check_filter,
     check_id,
     check_name,
     check_record,
@@ -164,10 +165,11 @@ def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise Invalid(f"filter must be an object of attribute: value, not {type(value).__name__}")
+    check_filter(value.keys())
     for name, wanted in value.items():
         check_id(name, what="attribute name")
         _check_wanted(name, wanted)
-    return dict(value)
+    return {name: list(wanted) if isinstance(wanted, tuple) else wanted for name, wanted in value.items()}
 
 
 def fits(number: float) -> bool:
@@ -192,6 +194,8 @@ def _check_wanted(name: str, wanted: object) -> None:
                 raise Invalid(f"filter {name!r}: numbers must fit into 64 bits")
             case str() if not _is_unicode(value):
                 raise Invalid(f"filter {name!r}: no valid Unicode (a lone surrogate)")
+            case str() if "\0" in value:
+                raise Invalid(f"filter {name!r}: no text holds NUL characters")
             case None | str() | int() | float():
                 pass
             case _:

@@ -22,3 +22,4 @@ class ClientOptions:
     query_timeout: timedelta = timedelta(seconds=2)  # after which words answer instead
     semantic_timeout: timedelta = timedelta(seconds=10)  # the caller wants no other answer, so a model may load
     cached_queries: int = 512
+    max_answer_bytes: int = 32 << 20  # of texts and attributes, in a search or a page of records

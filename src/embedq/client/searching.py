@@ -1,8 +1,8 @@
 """From a query to an answer: by meaning, by words, or both."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -10,7 +10,7 @@ from embedq.client.intake import read_filter
 from embedq.client.options import ClientOptions
 from embedq.client.queries import Embedders, NoVector, QueryVectors
 from embedq.errors import Invalid, SearchUnavailable
-from embedq.model import Answer, Collection, Hit, Query, SearchMode, Vector
+from embedq.model import Answer, Collection, EmbeddingStatus, Hit, Query, Record, SearchMode, Vector
 from embedq.policy.ranking import fuse, telling
 from embedq.policy.texts import check_id
 from embedq.ports import Store
@@ -94,16 +94,32 @@ class Searching:
             return None, f"answered by words: {why}"
 
     async def _find(self, name: str, asked: Asked, vector: Vector | None) -> tuple[SearchMode, list[Hit]]:
+        query = replace(asked.query, bare=True)
         if vector is None:
-            return SearchMode.KEYWORD, list(await self._store.search_words(name, asked.words, asked.query))
+            return SearchMode.KEYWORD, await self._show(name, await self._store.search_words(name, asked.words, query))
         if asked.mode is SearchMode.SEMANTIC:
-            return SearchMode.SEMANTIC, list(await self._store.search_vector(name, vector, asked.query))
-        k = asked.query.k
-        deep = Query(k=max(FUSED_DEPTH * k, LEAST_DEPTH), filter=asked.query.filter, tenant=asked.query.tenant)
+            near = await self._store.search_vector(name, vector, query)
+            return SearchMode.SEMANTIC, await self._show(name, near, near)
+        deep = replace(query, k=max(FUSED_DEPTH * query.k, LEAST_DEPTH))
         near, worded = await asyncio.gather(
             self._store.search_vector(name, vector, deep), self._store.search_words(name, telling(asked.words), deep)
         )
-        return SearchMode.HYBRID, fuse([near, worded], k)
+        return SearchMode.HYBRID, await self._show(name, fuse([near, worded], query.k), near)
+
+    async def _show(self, name: str, ranked: Sequence[Hit], near: Sequence[Hit] = ()) -> list[Hit]:
+        """Read what is shown of the final hits, and of no others: rankings are deep, and texts may be long.
+
+        `near` were found by their vectors; one whose text changed since is stale.
+        """
+        wanted, by_vector = [hit.id for hit in ranked], {hit.id for hit in near}
+        found = await self._store.get(name, wanted, max_bytes=self._options.max_answer_bytes) if wanted else ()
+        records = {record.id: record for record in found}
+        return [_shown(hit, records[hit.id], by_vector=hit.id in by_vector) for hit in ranked if hit.id in records]
+
+
+def _shown(hit: Hit, record: Record, *, by_vector: bool) -> Hit:
+    overtaken = by_vector and record.embedding_status is not EmbeddingStatus.EMBEDDED
+    return replace(hit, text=record.text, attributes=record.attributes, stale=hit.stale or overtaken)
 
 
 def _check_words(words: object) -> None:

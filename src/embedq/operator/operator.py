@@ -28,7 +28,7 @@ from embedq.model import (
 from embedq.operator import checkup, repairing, watching
 from embedq.operator.probes import Probe
 from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
-from embedq.policy.health import IsDead, as_seen_here
+from embedq.policy.health import IsDead, as_seen_here, at_worst_degraded
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
 
@@ -220,7 +220,9 @@ class Operator:
         version: str = "",
         embedder: str = "",
     ) -> WorkerInfo:
-        """Enter a worker that runs elsewhere; without an id it gets one."""
+        """Enter a worker that runs elsewhere; without an id it gets one. One of embedq's own is none: Conflict."""
+        if any(worker.info.id == id and worker.info.process.boot for worker in await self.workers()):
+            raise Conflict(f"worker {id!r} is one of embedq's own, which registers itself: choose another id")
         process = Process(host=host, boot="", pid=pid, born="")
         info = WorkerInfo(
             id=WorkerId(id or f"worker-{uuid4().hex}"), process=process, version=version, embedder=embedder
@@ -229,8 +231,8 @@ class Operator:
         return info
 
     async def beat(self, id: str, report: HealthReport | None = None) -> None:  # noqa: A002 the contract's own word
-        """Note that a worker lives, and how it fares."""
-        if not await self._store.beat(WorkerId(id), report or HealthReport()):
+        """Note that a worker lives, and how it fares: for the fleet no worse than degraded, since nobody proved it."""
+        if not await self._store.beat(WorkerId(id), at_worst_degraded(report or HealthReport())):
             raise NotFound(f"no worker {id!r}: register it first")
 
     async def doctor(self) -> Sequence[Finding]:

@@ -80,6 +80,11 @@ def health_of(vitals: Vitals) -> Health:
     return Health.HEALTHY
 
 
+def at_worst_degraded(told: HealthReport) -> HealthReport:
+    """Take a stranger's word: it may worry people, but not take the service out of turn."""
+    return replace(told, health=Health.DEGRADED) if told.health is Health.CRITICAL else told
+
+
 def report(vitals: Vitals, tally: Tally) -> HealthReport:
     """Write down what a worker tells with its heartbeat."""
     failing = vitals.consecutive_failures >= DEGRADED_AFTER

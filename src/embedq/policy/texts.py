@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -13,6 +13,7 @@ from embedq.model import ContentHash, NewRecord
 MAX_ID_BYTES = 512
 MAX_BATCH = 1000
 MAX_NAME_BYTES = 128
+MAX_FILTER_NAMES = 64
 MAX_DEPTH = 64  # of nested attributes
 
 
@@ -103,6 +104,21 @@ def check_id(value: object, *, what: str = "id") -> None:
         raise Invalid(f"the {what} must have 1 to {MAX_ID_BYTES} bytes")
     if _has_controls(value):
         raise Invalid(f"the {what} must not hold control characters")
+
+
+def check_filter(names: Collection[str]) -> None:
+    """Refuse a filter by more attributes than a database takes at once."""
+    if len(names) > MAX_FILTER_NAMES:
+        raise Invalid(f"filter: {len(names)} attribute names, at most {MAX_FILTER_NAMES}")
+
+
+def check_answer(size: int, count: int, most: int | None) -> None:
+    """Refuse to bring several records at once that are too much for one answer."""
+    if most is not None and size > most and count > 1:
+        raise TooLarge(
+            f"what was asked for has more than {most} bytes of text and attributes: ask for less at once (`k`), "
+            "or raise EMBEDQ_MAX_ANSWER_BYTES"
+        )
 
 
 def check_text(text: object, limits: Limits) -> None:

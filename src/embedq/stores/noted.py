@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 from embedq.errors import Invalid
 from embedq.model import Health, HealthReport, RetryPolicy
+
+NO_BOUND = 1 << 62
 
 
 @lru_cache(maxsize=64)
@@ -63,6 +66,21 @@ def write_report(report: HealthReport) -> str:
     noted["troubles"] = dict(report.troubles)
     noted["halted"] = list(report.halted)
     return json.dumps(noted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Which stretch of a list of records is wanted."""
+
+    status: str | None
+    limit: int
+    cursor: str | None
+    max_bytes: int | None
+
+    @property
+    def most(self) -> int:
+        """The bytes at which a page ends."""
+        return NO_BOUND if self.max_bytes is None else self.max_bytes
 
 
 def number(cursor: str | None) -> int:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from embedq import model
 from embedq.api import answers, requests
-from embedq.api.parameters import Name
+from embedq.api.parameters import MAX_PAGE, Cursor, Limit, Name, page
 from embedq.api.problems import documented
 from embedq.api.rooms import TheClient
 from embedq.api.strict import StrictRoute
@@ -16,9 +16,10 @@ router = APIRouter(tags=["collections"], route_class=StrictRoute)
 
 
 @router.get("/collections", responses=documented())
-async def list_collections(client: TheClient) -> answers.Collections:
+async def list_collections(client: TheClient, limit: Limit = MAX_PAGE, cursor: Cursor = None) -> answers.Collections:
     """List the collections by name."""
-    return answers.Collections(collections=[shaped(found) for found in await client.collections()])
+    found = page(await client.collections(), limit=limit, cursor=cursor, key=lambda one: one.declaration.name)
+    return answers.Collections(collections=[shaped(one) for one in found.items], next_cursor=found.next_cursor)
 
 
 @router.put("/collections/{collection:segment}", responses=documented(400, 409, 507))

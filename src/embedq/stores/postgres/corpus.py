@@ -20,6 +20,7 @@ from embedq.model import (
     Vector,
 )
 from embedq.policy.texts import Limits
+from embedq.stores.noted import Listed
 from embedq.stores.postgres import callers, collections, keeping, putting, reading, searching
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
@@ -126,18 +127,31 @@ class PostgresCorpus:
         return receipts
 
     async def get(
-        self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        with_vectors: bool = False,
+        max_bytes: int | None = None,
     ) -> Sequence[Record]:
         """See `ports.Reading`."""
         return await self._database.run(
-            lambda db: reading.get(db, collection, records, with_vectors=with_vectors), repeat=True
+            lambda db: reading.get(db, collection, records, with_vectors=with_vectors, max_bytes=max_bytes),
+            repeat=True,
         )
 
     async def records(
-        self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        collection: str,
+        *,
+        status: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        max_bytes: int | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
-        return await self._database.run(lambda db: reading.page(db, collection, status, limit, cursor), repeat=True)
+        which = Listed(status=status, limit=limit, cursor=cursor, max_bytes=max_bytes)
+        return await self._database.run(lambda db: reading.page(db, collection, which), repeat=True)
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
         """See `ports.Reading`."""

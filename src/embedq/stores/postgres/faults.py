@@ -64,6 +64,11 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
         Invalid,
         "a text holds a character that PostgreSQL cannot store, such as NUL",
     ),
+    (  # a number beyond its type, a word that is none of its type, a value nested too deep
+        frozenset({"22003", "22P02", "54001"}),
+        Invalid,
+        "a value is none that PostgreSQL can take ({error})",
+    ),
     (
         frozenset({"54000"}),
         TooLarge,
@@ -76,6 +81,7 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
     ),
 )
 POOLER = "{shown} is a pooler ({error}): set EMBEDQ_PG_POOLER=1, or add pooler=transaction to the URL"
+UNSENDABLE = "a value is none that PostgreSQL can take ({error})"
 LOST_SAID = "{shown} cannot be reached ({error}): check that it runs, and the URL"
 
 # What it means that a connection is refused: then the URL is to blame, and nothing that we have made.
@@ -124,7 +130,14 @@ def is_lost(error: BaseException) -> bool:
     """Say whether the connection, not the statement, is to blame."""
     if isinstance(error, asyncpg.PostgresError):
         return state_of(error) in LOST_STATES and not _is_from_a_pooler(error)
-    return isinstance(error, LOST) and not isinstance(error, asyncpg.DataError)
+    return isinstance(error, LOST) and not _is_unsendable(error)
+
+
+def _is_unsendable(error: BaseException) -> bool:
+    """Say whether the driver refused a value, or their number, before anything was sent."""
+    return isinstance(error, asyncpg.DataError) or (
+        isinstance(error, asyncpg.InterfaceError) and "query arguments" in str(error)
+    )
 
 
 def is_undone(error: BaseException) -> bool:
@@ -163,6 +176,8 @@ def _grant(error: BaseException) -> str:
 def _kind_of(error: BaseException) -> tuple[type[EmbedqError], str]:
     if is_lost(error):
         return StoreError, LOST_SAID
+    if _is_unsendable(error):
+        return Invalid, UNSENDABLE
     if _is_from_a_pooler(error):
         return StoreUnusable, POOLER
     state = state_of(error)

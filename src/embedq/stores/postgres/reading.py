@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId
-from embedq.stores.noted import number
+from embedq.policy.texts import check_answer
+from embedq.stores.noted import Listed, number
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.keys import SPACE_BITS, job_id
@@ -49,6 +50,14 @@ JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
 LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
 WHERE g.collection = $1 AND g.record > $3 ORDER BY g.record LIMIT {{limit}}
 """
+
+# As much of a list as fits into some bytes of text and attributes, and at least one; with the bytes up to each.
+WITHIN = """
+SELECT * FROM (
+  SELECT p.*, sum(p.size) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM (
+    SELECT l.*, octet_length(l.text) + octet_length(l.attributes::text) AS size FROM ({statement}) l) p) q
+WHERE q.bytes - q.size <= {most}
+"""
 HAS_VECTORS = "SELECT to_regclass(format('embedq.vector_%s', $1::int)) IS NOT NULL"
 
 # How far vectors are behind. The oldest open job stands in the line, waits, or is leased.
@@ -60,17 +69,24 @@ SELECT t.*, {NOW} - o.oldest AS waits, embedq.unread($2) AS unread FROM
 """
 
 
-async def get(db: Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool) -> list[Record]:
+async def get(
+    db: Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool, max_bytes: int | None
+) -> list[Record]:
     """Read live records, in the order asked for."""
     collection = await find(db, name)
     columns = {"vector": "v.embedding" if with_vectors else "NULL", "truncated": "v.truncated"}
     statement = await _with_vectors(db, GET, collection.space, **columns)
+    if max_bytes is not None:
+        statement = WITHIN.format(statement=statement, most=max_bytes)
     rows = await db.fetch(statement, collection.id, collection.space, list(dict.fromkeys(records)))
+    if rows and max_bytes is not None:
+        check_answer(rows[-1]["bytes"], len(rows), max_bytes)
     return [_record(collection, row) for row in rows]
 
 
-async def page(db: Connection, name: str, status: str | None, limit: int, cursor: str | None) -> Page[Record]:
+async def page(db: Connection, name: str, which: Listed) -> Page[Record]:
     """List live records."""
+    status, limit, cursor = which.status, which.limit, which.cursor
     collection = await find(db, name)
     wanted = None if status is None else EmbeddingStatus(status)
     by_id = wanted in (None, EmbeddingStatus.EMBEDDED)
@@ -81,8 +97,10 @@ async def page(db: Connection, name: str, status: str | None, limit: int, cursor
     else:
         statement = (LIST_PENDING if wanted is EmbeddingStatus.PENDING else LIST_FAILED).format(limit=limit)
     after = (cursor or "") if by_id else number(cursor)
+    statement = WITHIN.format(statement=statement, most=which.most - 1)
     rows = await db.fetch(statement, collection.id, collection.space, after)
-    following = str(rows[-1]["id"] if by_id else rows[-1]["rid"]) if len(rows) == limit else None
+    full = rows and (len(rows) == limit or rows[-1]["bytes"] >= which.most)
+    following = str(rows[-1]["id" if by_id else "rid"]) if full else None
     return Page([_record(collection, row) for row in rows], following)
 
 

@@ -7,7 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from embedq.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnusable
+from embedq.errors import (
+    EmbedqError,
+    Invalid,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+    TooLarge,
+)
 
 PRAGMAS = (
     "PRAGMA busy_timeout = 30000",
@@ -18,6 +27,8 @@ PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA secure_delete = FAST",
 )
+
+UNTAKEN = (OverflowError, UnicodeEncodeError)  # a value that the driver refused before SQLite saw it
 
 GRAVE = frozenset(
     {
@@ -54,12 +65,14 @@ def speaking(path: Path) -> Iterator[None]:
     """Translate SQLite's errors at the border."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, *UNTAKEN) as error:
         raise translated(error, path) from error
 
 
-def translated(error: sqlite3.Error, path: Path) -> StoreError:  # noqa: PLR0911 one line per kind
-    """Say which of our kinds an error of SQLite is."""
+def translated(error: Exception, path: Path) -> EmbedqError:  # noqa: PLR0911 one line per kind
+    """Say which of our kinds an error of SQLite, or of a value that its driver does not take, is."""
+    if isinstance(error, UNTAKEN):
+        return Invalid(f"a value is none that SQLite can take: {error}")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     match code:
         case sqlite3.SQLITE_FULL:
@@ -76,6 +89,8 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:  # noqa: PLR0911
             return StoreUnusable(f"{path} cannot be opened: does its folder exist, and may this user write there?")
         case sqlite3.SQLITE_IOERR:
             return StoreError(f"reading or writing {path} failed ({error}): nothing was written; check the disk")
+        case sqlite3.SQLITE_TOOBIG:
+            return TooLarge(f"what was asked for is more than SQLite can take at once ({error}): send less")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(
                 f"an open transaction elsewhere keeps {path} locked: nothing was written; try again when it has ended"

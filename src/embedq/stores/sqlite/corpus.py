@@ -21,6 +21,7 @@ from embedq.model import (
     Vector,
 )
 from embedq.policy.texts import Limits
+from embedq.stores.noted import Listed
 from embedq.stores.sqlite import collections, deleting, keeping, putting, reading, searching
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.moments import clock, stamp
@@ -121,16 +122,30 @@ class SqliteCorpus:
         )
 
     async def get(
-        self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        with_vectors: bool = False,
+        max_bytes: int | None = None,
     ) -> Sequence[Record]:
         """See `ports.Reading`."""
-        return await self._file.read(lambda db: reading.get(db, collection, records, with_vectors=with_vectors))
+        return await self._file.read(
+            lambda db: reading.get(db, collection, records, with_vectors=with_vectors, max_bytes=max_bytes)
+        )
 
     async def records(
-        self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        collection: str,
+        *,
+        status: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        max_bytes: int | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
-        return await self._file.read(lambda db: reading.page(db, collection, status, limit, cursor))
+        which = Listed(status=status, limit=limit, cursor=cursor, max_bytes=max_bytes)
+        return await self._file.read(lambda db: reading.page(db, collection, which))
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
         """See `ports.Reading`."""
@@ -138,7 +153,7 @@ class SqliteCorpus:
         if allowed is not None and not len(allowed):
             return []
         near = await self._file.nearest((found.id, found.space), vector, query.k, allowed)
-        return await self._file.read(lambda db: searching.shown(db, found.space, near))
+        return await self._file.read(lambda db: searching.shown(db, found.space, near, bare=query.bare))
 
     async def search_words(self, collection: str, words: str, query: Query) -> Sequence[Hit]:
         """See `ports.Reading`."""

@@ -20,7 +20,8 @@ from embedq.model import (
     SpaceId,
     Vector,
 )
-from embedq.stores.noted import number
+from embedq.policy.texts import check_answer
+from embedq.stores.noted import Listed, number
 from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.keys import LANE
 from embedq.stores.sqlite.moments import when
@@ -83,15 +84,22 @@ SELECT min(queued_at) FROM (
 """
 
 
-def get(db: sqlite3.Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool) -> list[Record]:
+def get(
+    db: sqlite3.Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool, max_bytes: int | None
+) -> list[Record]:
     """Read live records, in the order asked for."""
     collection = find(db, name)
-    rows = db.execute(GET, (collection.space, collection.id, names(records), with_vectors))
-    return [_record(collection, row) for row in rows]
+    found, size = list[Record](), 0
+    for row in db.execute(GET, (collection.space, collection.id, names(records), with_vectors)):
+        size += _size(row)
+        found.append(_record(collection, row))
+        check_answer(size, len(found), max_bytes)
+    return found
 
 
-def page(db: sqlite3.Connection, name: str, status: str | None, limit: int, cursor: str | None) -> Page[Record]:
+def page(db: sqlite3.Connection, name: str, which: Listed) -> Page[Record]:
     """List live records."""
+    status, limit, cursor = which.status, which.limit, which.cursor
     collection = find(db, name)
     by_id = status in (None, EmbeddingStatus.EMBEDDED)
     statement = {
@@ -101,9 +109,19 @@ def page(db: sqlite3.Connection, name: str, status: str | None, limit: int, curs
         EmbeddingStatus.FAILED: LIST_FAILED,
     }[status if status is None else EmbeddingStatus(status)]
     after = (cursor or "") if by_id else number(cursor)
-    rows = db.execute(statement, (collection.space, collection.id, after, limit)).fetchall()
-    following = str(rows[-1][1] if by_id else rows[-1][0]) if len(rows) == limit else None
-    return Page([_record(collection, row) for row in rows], following)
+    found, size, following = list[Record](), 0, None
+    for row in db.execute(statement, (collection.space, collection.id, after, limit)):
+        found.append(_record(collection, row))
+        size += _size(row)
+        if len(found) == limit or size >= which.most:
+            following = str(row[1] if by_id else row[0])
+            break
+    return Page(found, following)
+
+
+def _size(row: tuple[Any, ...]) -> int:
+    """Count the bytes of a record's text and attributes."""
+    return sum(len(part) if part.isascii() else len(part.encode()) for part in row[2:4])
 
 
 def known(db: sqlite3.Connection, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:

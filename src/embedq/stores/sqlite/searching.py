@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 
 from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId
+from embedq.policy.texts import check_filter
 from embedq.stores.sqlite.collections import Found, find
 
 MOST_WORDS = 64
-SIMPLE_NAME = re.compile(r"^[\w .:-]+$")
+SIMPLE_NAME = re.compile(r"[\w .:-]+")
+COLUMNS = {False: "x.text, x.attributes", True: "'', '{}'"}  # by whether hits are bare
 
 # The records that a filter and a tenant allow.
 ALLOWED = "SELECT x.rid FROM embedq_record x WHERE x.collection = ? AND x.valid_to IS NULL {filters} ORDER BY x.rid"
 
 # Records by words, best first.
 WORDS = """
-SELECT x.id, -bm25(embedq_words), x.text, x.attributes, 0 FROM embedq_words
+SELECT x.id, -bm25(embedq_words), {columns} FROM embedq_words
 CROSS JOIN embedq_record x ON x.rid = embedq_words.rowid
 WHERE embedq_words MATCH ? AND x.collection = ? AND x.valid_to IS NULL {filters}
 ORDER BY bm25(embedq_words), x.rid LIMIT ?
@@ -29,16 +31,18 @@ ORDER BY bm25(embedq_words), x.rid LIMIT ?
 
 # What is shown of the records that were found.
 SHOWN = """
-SELECT x.rid, x.id, x.text, x.attributes, v.hash <> x.hash FROM json_each(?) e
+SELECT x.rid, x.id, {columns}, v.hash <> x.hash FROM json_each(?) e
 CROSS JOIN embedq_record x ON x.rid = e.value JOIN embedq_vector v ON v.record = x.rid AND v.space = ?
 WHERE x.valid_to IS NULL
 """
 
-# An attribute has a value, or is a list that holds it. A number is a number, true is not 1.
-HAS = """
-(json_type(x.attributes, ?1) IN (?2, ?3) AND json_extract(x.attributes, ?1) IS ?4
-  OR json_type(x.attributes, ?1) = 'array' AND EXISTS (
-    SELECT 1 FROM json_each(x.attributes, ?1) a WHERE a.type IN (?2, ?3) AND a.atom IS ?4))
+# An attribute has one of these values, or is a list that holds one. A number is a number, true is not 1. The values are
+# unfolded once, whatever their number.
+KIND = "CASE {0}.type WHEN 'integer' THEN 'real' ELSE {0}.type END"
+HAS = f"""
+AND json_type(x.attributes, ?) <> 'object' AND EXISTS (SELECT 1 FROM json_each(x.attributes, ?) a
+  WHERE ({KIND.format("a")}, coalesce(a.atom, 0)) IN (
+    SELECT {KIND.format("w")}, coalesce(w.atom, 0) FROM json_each(?) w))
 """
 
 
@@ -59,14 +63,15 @@ def by_words(db: sqlite3.Connection, name: str, words: str, query: Query) -> lis
     if not wanted:
         return []
     filters, values = _filters(query)
-    rows = db.execute(WORDS.format(filters=filters), (wanted, collection.id, *values, query.k))
-    return [_hit(id_, score, text, attributes, stale=False) for id_, score, text, attributes, _ in rows]
+    statement = WORDS.format(columns=COLUMNS[query.bare], filters=filters)
+    rows = db.execute(statement, (wanted, collection.id, *values, query.k))
+    return [_hit(id_, score, text, attributes, stale=False) for id_, score, text, attributes in rows]
 
 
-def shown(db: sqlite3.Connection, space: int, found: Sequence[tuple[int, float]]) -> list[Hit]:
+def shown(db: sqlite3.Connection, space: int, found: Sequence[tuple[int, float]], *, bare: bool) -> list[Hit]:
     """Show the records that an index has found, in its order."""
     listed = json.dumps([rid for rid, _ in found])
-    rows = {rid: rest for rid, *rest in db.execute(SHOWN, (listed, space))}
+    rows = {rid: rest for rid, *rest in db.execute(SHOWN.format(columns=COLUMNS[bare]), (listed, space))}
     return [
         _hit(rows[rid][0], score, rows[rid][1], rows[rid][2], stale=bool(rows[rid][3]))
         for rid, score in found
@@ -82,52 +87,32 @@ def _as_words(text: str) -> str:
 
 def _filters(query: Query) -> tuple[str, list[Any]]:
     """Write filter and tenant as conditions. Names and values travel as parameters only."""
+    check_filter(query.filter.keys())
     conditions, values = [], []
     if query.tenant is not None:
         conditions.append("AND x.tenant = ?")
         values.append(query.tenant)
     for name, wanted in query.filter.items():
-        one_of = wanted if isinstance(wanted, list | tuple) else [wanted]
-        parts = [_has(name, value) for value in one_of]
-        conditions.append("AND (" + (" OR ".join(part for part, _ in parts) or "0") + ")")
-        values += [parameter for _, parameters in parts for parameter in parameters]
+        path = _path(name)
+        conditions.append(HAS)
+        values += [path, path, _listed(name, wanted if isinstance(wanted, list | tuple) else [wanted])]
     return " ".join(conditions), values
 
 
-def _has(name: str, value: object) -> tuple[str, list[Any]]:
-    if not SIMPLE_NAME.match(name):
+def _path(name: str) -> str:
+    if not SIMPLE_NAME.fullmatch(name):
         raise Invalid(f"filter: the attribute name {name!r} has characters that cannot be filtered by")
-    if isinstance(value, Mapping | list | tuple):
+    return f'$."{name}"'
+
+
+def _listed(name: str, values: Sequence[object]) -> str:
+    """Write the wanted values as SQLite reads them where records hold them."""
+    if any(isinstance(value, Mapping | list | tuple) for value in values):
         raise Invalid(f"filter: {name!r} must be a value or a list of values")
-    path = f'$."{name}"'
-    types = _types(value)
-    bound = {"?1": path, "?2": types[0], "?3": types[1], "?4": _bound(name, value)}
-    order = re.findall(r"\?[1-4]", HAS)
-    return re.sub(r"\?[1-4]", "?", HAS), [bound[place] for place in order]
-
-
-def _bound(name: str, value: object) -> object:
-    """Make a value that SQLite can compare: true is 1 there, and a number of over 64 bits a fraction."""
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-        try:
-            return float(value)
-        except OverflowError as error:
-            raise Invalid(f"filter: {name!r} is a number beyond all bounds") from error
-    return value
-
-
-def _types(value: object) -> tuple[str, str]:
-    match value:
-        case None:
-            return "null", "null"
-        case bool():
-            return ("true", "true") if value else ("false", "false")
-        case int() | float():
-            return "integer", "real"
-        case _:
-            return "text", "text"
+    try:
+        return json.dumps(values, allow_nan=False)
+    except ValueError as error:
+        raise Invalid(f"filter: {name!r} is a number beyond all bounds") from error
 
 
 def _hit(id_: str, score: float, text: str, attributes: str, *, stale: bool) -> Hit:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from embedq.errors import StoreError, StoreUnusable
 from embedq.stores.sqlite.checkpoint import Checkpointer
-from embedq.stores.sqlite.connection import connect, file_identity, is_grave, translated
+from embedq.stores.sqlite.connection import UNTAKEN, connect, file_identity, is_grave, translated
 from embedq.stores.sqlite.gate import Gate
 from embedq.stores.sqlite.moments import clock
 from embedq.stores.sqlite.transaction import Transaction
@@ -197,7 +197,7 @@ def _perform(transaction: Transaction, call: _Call, path: Path, *, alone: bool) 
         if isinstance(error, sqlite3.Error) and (is_grave(error) or not transaction.db.in_transaction):
             raise
         transaction.forget_since(mark)
-        call.error = translated(error, path) if isinstance(error, sqlite3.Error) else error
+        call.error = translated(error, path) if isinstance(error, (sqlite3.Error, *UNTAKEN)) else error
         if alone:
             transaction.db.execute("ROLLBACK")
 

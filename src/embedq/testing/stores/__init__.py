@@ -1,10 +1,12 @@
 """The conformance suite of a store: inherit it by one class, and pytest does the rest."""
 
+from embedq.testing.stores.amounts import AmountFacts
 from embedq.testing.stores.corpus import CorpusFacts
 from embedq.testing.stores.fencing import FenceFacts
 from embedq.testing.stores.filing import FilingFacts
 from embedq.testing.stores.leases import LeaseFacts
 from embedq.testing.stores.limits import LimitFacts
+from embedq.testing.stores.mistakes import MistakeFacts
 from embedq.testing.stores.operating import OperatingFacts
 from embedq.testing.stores.orders import OrderFacts
 from embedq.testing.stores.promises import PromiseFacts
@@ -23,7 +25,7 @@ class JobStoreSuite(
     """What a job store must keep."""
 
 
-class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts):
+class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts, AmountFacts, MistakeFacts):
     """What a corpus must keep."""
 
 

@@ -1,0 +1,49 @@
+"""What a caller gets wrong is the caller's: the database is in no trouble, and nothing is tried again."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from embedq.errors import Invalid, NotFound, TooLarge
+from embedq.model import JobFilter, JobId, Query, RecordId
+from embedq.ports import Store
+from embedq.testing.stores.stage import NOTES, Stage, write
+
+LONE = "\ud800"  # half of a character: no UTF-8 holds it
+
+MISTAKES: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "a surrogate in the words": lambda store: store.search_words(NOTES, f"a {LONE}", Query()),
+    "a surrogate in a filter": lambda store: store.search_words(NOTES, "a", Query(filter={"n": LONE})),
+    "a surrogate as tenant": lambda store: store.search_words(NOTES, "a", Query(tenant=LONE)),
+    "a surrogate as id": lambda store: store.get(NOTES, [RecordId(LONE)]),
+    "a surrogate as cursor": lambda store: store.records(NOTES, cursor=LONE),
+    "a surrogate as collection": lambda store: store.get(LONE, [RecordId("a")]),
+    "a surrogate as job": lambda store: store.job(JobId(LONE)),
+    "NUL in a filter": lambda store: store.search_words(NOTES, "a", Query(filter={"n": "a\0b"})),
+    "NUL in an id": lambda store: store.get(NOTES, [RecordId("a\0b")]),
+    "NUL in a cursor": lambda store: store.records(NOTES, cursor="a\0b"),
+    "a number beyond 64 bits": lambda store: store.search_words(NOTES, "a", Query(filter={"n": 2**70})),
+    "a number beyond all floats": lambda store: store.search_words(NOTES, "a", Query(filter={"n": 10**400})),
+    "no number": lambda store: store.search_words(NOTES, "a", Query(filter={"n": float("nan")})),
+    "too many hits": lambda store: store.search_words(NOTES, "a", Query(k=2**70)),
+    "too long a list": lambda store: store.jobs(JobFilter(), limit=2**70),
+    "too many filters": lambda store: store.search_words(NOTES, "a", Query(filter={f"n{n}": n for n in range(40_000)})),
+    "a cursor of another list": lambda store: store.jobs(JobFilter(), cursor="x.y"),
+    "a cursor beyond 64 bits": lambda store: store.jobs(JobFilter(), cursor=str(2**64)),
+}
+
+
+class MistakeFacts(Stage):
+    """What a store says to a caller's mistakes."""
+
+    @pytest.mark.parametrize("mistake", MISTAKES)
+    async def test_a_callers_mistake_is_no_trouble_of_the_database(self, store: Store, mistake: str) -> None:
+        """It is answered, or refused as what it is: never as a database that cannot be reached or used."""
+        await write(store, "A")
+
+        try:
+            await MISTAKES[mistake](store)
+        except (Invalid, NotFound, TooLarge) as refused:
+            assert str(refused)  # noqa: PT017 being answered is as good
+
+        await store.check()
