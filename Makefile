@@ -11,7 +11,7 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 # The tests meet a real PgBouncer and pull real cables: commands, and Debian's packages that bring them.
 TOOLS := pgbouncer:pgbouncer ip:iproute2
 
-.PHONY: help run test examples check bench bench-peers clean tools
+.PHONY: help run test fuzz examples check bench bench-peers clean tools
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,9 @@ run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 
 test: $(VENV)/.test tools ## Install what the tests need and run them all
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
+
+fuzz: $(VENV)/.test ## Send the API some thousand requests made from its own description, on both databases
+	@EMBEDQ_FUZZ_EXAMPLES=$${EMBEDQ_FUZZ_EXAMPLES:-50} $(BIN)/python -m pytest tests/doors/test_api_fuzz.py
 
 examples: $(VENV)/.examples ## Install what the examples need, a PostgreSQL to try them on included
 	@echo "Ready. Try: $(BIN)/python -m embedq.testing.postgres, and see examples/README.md"

@@ -10,7 +10,7 @@ import pytest
 from tests.doors.conftest import Shell
 
 KEY = "the-full-key-of-this-test"
-# A longer run: EMBEDQ_FUZZ_EXAMPLES=100, for so many requests per route and kind, and another seed: EMBEDQ_FUZZ_SEED=2.
+# The short form of `make test`; `make fuzz` sends more, and another seed sends others.
 EXAMPLES = os.environ.get("EMBEDQ_FUZZ_EXAMPLES", "2")
 SEED = os.environ.get("EMBEDQ_FUZZ_SEED", "1")
 CONFIG = Path(__file__).with_name("schemathesis.toml")
