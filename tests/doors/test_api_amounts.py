@@ -6,7 +6,7 @@ import pytest
 from httpx import AsyncClient
 from tests.doors.conftest import Make, World, problem
 
-from embedq.model import Process, WorkerId, WorkerInfo
+from embedq.model import Process, Query, WorkerId, WorkerInfo
 from embedq.telemetry import Event
 
 LONG = "loom " * 2000  # 10,000 bytes
@@ -23,19 +23,51 @@ async def test_only_the_final_hits_are_read(make: Make, monkeypatch: pytest.Monk
     world, read = await make(), list[int]()
     await world.client.put("notes", [{"id": f"{n:02}", "text": f"{LONG} {n}"} for n in range(60)])
     await world.embed_all()
-    get = type(world.store).get
+    kind, bare = type(world.store), list[bool]()
+    get, near, worded = kind.get, kind.search_vector, kind.search_words
+
+    async def by_vector(self: Any, name: str, vector: Any, query: Query) -> Any:  # noqa: ANN401 as it is
+        bare.append(query.bare)
+        return await near(self, name, vector, query)
+
+    async def by_words(self: Any, name: str, words: str, query: Query) -> Any:  # noqa: ANN401 as it is
+        bare.append(query.bare)
+        return await worded(self, name, words, query)
 
     async def counted(self: Any, collection: str, ids: Any, **others: Any) -> Any:  # noqa: ANN401 as it is
         read.append(len(ids))
         return await get(self, collection, ids, **others)
 
-    monkeypatch.setattr(type(world.store), "get", counted)
+    for name, spy in (("get", counted), ("search_vector", by_vector), ("search_words", by_words)):
+        monkeypatch.setattr(kind, name, spy)
     answer = await world.http.post("/collections/notes/search", json={"query": f"{LONG} 7", "k": 3, "mode": mode})
 
     hits = answer.json()["hits"]
     assert len(hits) == 3
     assert {len(hit["text"]) > 9000 for hit in hits} == {True}
     assert read == [3]
+    assert set(bare) == {True}
+
+
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+async def test_a_hit_whose_text_changes_under_the_search_is_stale(
+    world: World, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """A text that is read after its vector was found may be a newer one: the hit says so."""
+    await world.client.put("notes", [{"id": "a", "text": "loom"}])
+    await world.embed_all()
+    kind = type(world.store)
+    near = kind.search_vector
+
+    async def overtaken(self: Any, name: str, vector: Any, query: Query) -> Any:  # noqa: ANN401 as it is
+        found = await near(self, name, vector, query)
+        await world.client.put("notes", [{"id": "a", "text": "yarn"}])
+        return found
+
+    monkeypatch.setattr(kind, "search_vector", overtaken)
+    answer = await world.http.post("/collections/notes/search", json={"query": "loom", "mode": mode})
+
+    assert [(hit["text"], hit["stale"]) for hit in answer.json()["hits"]] == [("yarn", True)]
 
 
 async def test_a_search_that_brings_too_much_is_413(make: Make) -> None:

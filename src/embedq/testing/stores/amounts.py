@@ -35,6 +35,14 @@ class AmountFacts(Stage):
 
         assert {hit.id for hit in by_vector} == {hit.id for hit in by_words} == {"r5", "r7"}
 
+    async def test_what_an_object_holds_is_no_value_of_its_attribute(self, store: Store) -> None:
+        """A filter looks at a value and at the items of a list, and no deeper."""
+        nested = {"n": {"x": 1}, "list": [[1], {"x": 1}]}
+        await store.put(NOTES, [NewRecord(id=RecordId("a"), text="text", attributes=nested)], now=NOON)
+
+        for name in nested:
+            assert await store.search_words(NOTES, "text", Query(filter={name: 1})) == []
+
     async def test_sixty_four_filter_names_all_hold(self, store: Store) -> None:
         """As many names as a client may send are all looked at."""
         names = {f"a{n}": n for n in range(64)}
