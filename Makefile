@@ -23,7 +23,7 @@ test: $(VENV)/.test tools ## Install what the tests need and run them all
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
 
 fuzz: $(VENV)/.test ## Send the API some thousand requests made from its own description, on both databases
-	@EMBEDQ_FUZZ_EXAMPLES=$${EMBEDQ_FUZZ_EXAMPLES:-50} $(BIN)/python -m pytest tests/doors/test_api_fuzz.py
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-50} $(BIN)/python -m pytest tests/doors/test_api_fuzz.py
 
 examples: $(VENV)/.examples ## Install what the examples need, a PostgreSQL to try them on included
 	@echo "Ready. Try: $(BIN)/python -m embedq.testing.postgres, and see examples/README.md"

@@ -11,8 +11,8 @@ from tests.doors.conftest import Shell
 
 KEY = "the-full-key-of-this-test"
 # The short form of `make test`; `make fuzz` sends more, and another seed sends others.
-EXAMPLES = os.environ.get("EMBEDQ_FUZZ_EXAMPLES", "2")
-SEED = os.environ.get("EMBEDQ_FUZZ_SEED", "1")
+EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "2")
+SEED = os.environ.get("FUZZ_SEED", "1")
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
