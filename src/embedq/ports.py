@@ -152,17 +152,9 @@ class Reading(Protocol):
     """What readers ask a corpus."""
 
     async def get(
-        self,
-        collection: str,
-        records: Sequence[RecordId],
-        *,
-        with_vectors: bool = False,
-        max_bytes: int | None = None,
+        self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False, max_bytes: int | None = None
     ) -> Sequence[Record]:
-        """Read live records; those that are not there are left out.
-
-        Several with more than `max_bytes` of text and attributes: TooLarge, before they are all read.
-        """
+        """Read live records that are there; several with over `max_bytes` of text and attributes: TooLarge."""
         ...
 
     async def records(
