@@ -30,7 +30,7 @@ class Service:
 
     def connect(self) -> socket.socket:
         """Open a raw connection."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def healthy(self) -> bool:
         """Say whether it answers."""
