@@ -95,8 +95,8 @@ def rows_of(body: bytes, count: int) -> Vector:
     try:
         placed = {item["index"]: _row(item["embedding"]) for item in items}
         rows = [placed[index] for index in range(count)]
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise Transient("The provider's vectors lack one index each, or are no vectors.", code="bad_answer") from error
+    except (KeyError, TypeError, ValueError, binascii.Error):  # their words would quote the answer
+        raise Transient("The provider's vectors lack one index each, or are no vectors.", code="bad_answer") from None
     if len({row.shape for row in rows}) != 1:
         raise Unavailable("The provider answered vectors of different dimensions.", code="wrong_dimensions")
     return np.stack(rows).astype(np.float32, copy=False)
