@@ -42,6 +42,7 @@ class OpenAIEmbedder:
             project=environment.get("OPENAI_PROJECT_ID"),
             max_retries=0,
             timeout=_TIMEOUT,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # texts go nowhere else
         )
 
     def __repr__(self) -> str:
@@ -136,7 +137,20 @@ def _key(environment: Mapping[str, str]) -> str:
 
 def _base_url(environment: Mapping[str, str]) -> str:
     url = environment.get(BASE_URL, "").strip() or DEFAULT_URL
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise SettingsError(f"{BASE_URL} must be an http:// or https:// address, such as http://127.0.0.1:8080/v1.")
+    if not _is_web_address(url):  # it is not shown: it may hold a password
+        raise SettingsError(
+            f"{BASE_URL} must be an http:// or https:// address, such as http://127.0.0.1:8080/v1; "
+            "in a password, / is written %2F and @ %40."
+        )
     return url
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        readable = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    user, _, _ = parts.netloc.rpartition("@")
+    odd = "@" in user + parts.path or parts.query or parts.fragment
+    return readable and parts.scheme in {"http", "https"} and bool(parts.hostname) and not odd

@@ -16,6 +16,8 @@ _LONGEST_MESSAGE = 300
 _LONGEST_WAIT = timedelta(days=1)
 # By name, since the SDK's HTTP library is httpx in some versions and httpx2 in others.
 _NEVER_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
+_REDIRECTS = range(300, 400)
+_MOVED = "It points to another address, where nothing is sent: check OPENAI_BASE_URL."
 _HINTS = {
     401: "Check OPENAI_API_KEY.",
     403: "Check what the key in OPENAI_API_KEY may do.",
@@ -47,7 +49,7 @@ def _said(error: openai.OpenAIError) -> str:
 
 def _refusal(status: int, said: str) -> str:
     answered = f"The provider answered {status}: {said}" if said else f"The provider answered {status}"
-    hint = _HINTS.get(status)
+    hint = _MOVED if status in _REDIRECTS else _HINTS.get(status)
     return f"{answered.rstrip('.')}. {hint}" if hint else answered
 
 

@@ -197,7 +197,15 @@ class Settings(BaseSettings):
         """List the values that must never be shown."""
         found = (self.api_key, self.read_key, self.openai_api_key, self.gemini_api_key)
         hidden = [secret.get_secret_value() for secret in found if secret is not None]
-        return (*hidden, *passwords(self.url), *passwords(self.queue_url or ""))
+        urls = (
+            self.url,
+            self.queue_url,
+            self.api_base_url,
+            self.openai_base_url,
+            self.gemini_base_url,
+            self.ollama_host,
+        )
+        return (*hidden, *(secret for url in urls if url for secret in passwords(url)))
 
     @property
     def shown_url(self) -> str:

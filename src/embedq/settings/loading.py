@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from embedq.errors import SettingsError
+from embedq.settings.addresses import without_passwords
 from embedq.settings.fields import Settings
 from embedq.settings.reference import bounds, is_secret
 from embedq.settings.sources import config_path, read_file, variables_of
@@ -52,5 +53,5 @@ def _origin(name: str, given: Mapping[str, Any]) -> tuple[str, object]:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = repr(without_passwords(value) if isinstance(value, str) else value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

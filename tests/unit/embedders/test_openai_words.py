@@ -9,7 +9,7 @@ import pytest
 
 from embedq.embedders.openai import OpenAIEmbedder, rows_of
 from embedq.embedders.openai_errors import translated
-from embedq.errors import Permanent, Transient
+from embedq.errors import Permanent, SettingsError, Transient, Unavailable
 from embedq.model import EmbedderName
 from embedq.testing.faults import Faults, Kind, Mishap
 from embedq.testing.provider import EmbeddingProvider
@@ -76,3 +76,38 @@ def test_a_vector_that_is_the_text_is_not_told() -> None:
         rows_of(json.dumps({"data": [{"index": 0, "embedding": [text]}]}).encode(), 1)
 
     assert "Meierhans" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://u:S3CRET/x@h/v1",
+        "http://u:12/S3CRET@h/v1",
+        "http://u:S3CRET#@h",
+        "http://[u:S3CRET@h",
+        "http://u:S3CRET@h:x",
+    ],
+)
+def test_an_address_that_cannot_be_used_is_not_shown(url: str) -> None:
+    """A base URL with a password that is not escaped stops the start without a word of it."""
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url}
+
+    with pytest.raises(SettingsError, match="OPENAI_BASE_URL") as caught:
+        OpenAIEmbedder(EmbedderName(provider="openai", model="some-model"), environment=environment)
+
+    assert "S3CRET" not in "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__cause__ is None
+
+
+async def test_texts_do_not_follow_a_redirect() -> None:
+    """A provider that points elsewhere is at fault, and nothing is sent to the other address."""
+    async with EmbeddingProvider(dimensions=32) as other:
+        moved = Mishap(kind=Kind.STATUS, status=307, headers=(("Location", f"{other.base_url}/embeddings"),))
+        async with EmbeddingProvider(dimensions=32, faults=Faults(script=[moved])) as provider:
+            environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": provider.base_url}
+            embedder = OpenAIEmbedder(EmbedderName(provider="openai", model="some-model"), environment=environment)
+            with pytest.raises(Unavailable, match="check OPENAI_BASE_URL"):
+                await embedder.embed([TEXT])
+            await embedder.close()
+
+        assert other.requests == []
