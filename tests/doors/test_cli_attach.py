@@ -145,7 +145,7 @@ def test_columns_are_read_as_people_write_them(written: str, names: list[str]) -
 async def http(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AsyncClient]:
     """Serve a database with an attached table."""
     monkeypatch.chdir(tmp_path)  # where no settings file lies
-    settings = load(url=postgres_url, embedder=EMBEDDER)
+    settings = load(url=postgres_url, embedder=EMBEDDER, allowed_embedders="fake@8")
     async with start(settings, serving=True, quiet=True) as app:
         db = await asyncpg.connect(postgres_url)
         await db.execute(f"{CREATE}; INSERT INTO docs VALUES (1, 'one', 'text')")

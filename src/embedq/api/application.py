@@ -15,6 +15,7 @@ from starlette.middleware import Middleware
 
 from embedq import __version__
 from embedq.api import problems
+from embedq.api.choices import Choices
 from embedq.api.guard import Guard, Keys
 from embedq.api.limits import Limits
 from embedq.api.paths import RawPaths
@@ -56,6 +57,7 @@ def create_app(
         exception_handlers=_handlers(telemetry),
     )
     app.state.client, app.state.operator, app.state.metrics = client, operator, metrics
+    app.state.choices = Choices(client, settings.allowed_embedders)
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = partial(_openapi, app, keyed=bool(keys))  # type: ignore[method-assign]  # FastAPI's own way to extend it

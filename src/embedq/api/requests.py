@@ -93,7 +93,7 @@ class NewCollection(Body):
         examples=[["title", "body"]],
     )
     embedder: str | None = Field(
-        default=None, max_length=256, description="`local`, `openai:MODEL`, `openai:MODEL@768`, `fake`."
+        default=None, max_length=256, description="One of those that EMBEDQ_ALLOWED_EMBEDDERS allows."
     )
     priority: Priority | None = None
     retry: Retry | None = None

@@ -200,6 +200,15 @@ class Client:
             )
         )
 
+    def embedder(self, given: EmbedderName | str | None = None) -> EmbedderName:
+        """Read an embedder's name the one way it is stored; none given means the default."""
+        if given is None:
+            return self._options.embedder
+        try:
+            return self._embedders.canonical(parse_embedder(given) if isinstance(given, str) else given)
+        except SettingsError as error:
+            raise Invalid(str(error)) from error
+
     async def collections(self) -> Sequence[Collection]:
         """List the collections by name."""
         return await self._catalogue.all()
@@ -243,13 +252,8 @@ class Client:
 
     async def _embedder(self, collection: str, given: EmbedderName | str | None) -> EmbedderName:
         """Read an embedder's name; none given means the collection's own, or the default for a new one."""
-        if given is None:
-            known = await self._catalogue.find(collection)
-            return known.declaration.embedder if known else self._options.embedder
-        try:
-            return self._embedders.canonical(parse_embedder(given) if isinstance(given, str) else given)
-        except SettingsError as error:
-            raise Invalid(str(error)) from error
+        known = await self._catalogue.find(collection) if given is None else None
+        return known.declaration.embedder if known else self.embedder(given)
 
 
 def check_limit(limit: int) -> None:

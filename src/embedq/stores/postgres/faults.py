@@ -163,4 +163,5 @@ def _is_from_a_pooler(error: BaseException) -> bool:
 def _brief(error: BaseException) -> str:
     """Name an error in one line; of a value that the driver could not send, only which one it was."""
     said = str(error).splitlines()[0] if str(error) else "no more is known"
-    return f"{type(error).__name__}: {QUOTED.sub(r'\1', said)}"
+    quoted = QUOTED.match(said)
+    return f"{type(error).__name__}: {quoted[1] if quoted else said}"
