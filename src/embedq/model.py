@@ -326,6 +326,7 @@ class Job:
     id: JobId
     collection: str
     record_id: RecordId
+    tenant: str | None  # the record's
     space: str
     status: JobStatus
     priority: Priority
@@ -351,6 +352,7 @@ class JobFilter:
     status: JobStatus | None = None
     collection: str | None = None
     reason: Reason | None = None
+    tenant: str | None = None  # of their records
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,7 @@ class NewJob(Body):
     record_id: Id
     force: bool = Field(default=False, description="Embed it even if its vector is current.")
     priority: Priority | None = None
+    tenant: Id | None = Field(default=None, description="The tenant the record must belong to.")
 
 
 class NewWorker(Body):
@@ -155,3 +156,4 @@ class Replay(Body):
 
     collection: str | None = None
     reason: Annotated[DeadReason | None, Field(strict=False)] = None
+    tenant: Id | None = None

@@ -134,10 +134,19 @@ class PostgresCorpus:
         )
 
     async def records(
-        self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        collection: str,
+        *,
+        status: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
-        return await self._database.run(lambda db: reading.page(db, collection, status, limit, cursor), repeat=True)
+        return await self._database.run(
+            lambda db: reading.page(db, collection, status=status, tenant=tenant, limit=limit, cursor=cursor),
+            repeat=True,
+        )
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
         """See `ports.Reading`."""

@@ -127,10 +127,18 @@ class SqliteCorpus:
         return await self._file.read(lambda db: reading.get(db, collection, records, with_vectors=with_vectors))
 
     async def records(
-        self, collection: str, *, status: str | None = None, limit: int = 100, cursor: str | None = None
+        self,
+        collection: str,
+        *,
+        status: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
-        return await self._file.read(lambda db: reading.page(db, collection, status, limit, cursor))
+        return await self._file.read(
+            lambda db: reading.page(db, collection, status=status, tenant=tenant, limit=limit, cursor=cursor)
+        )
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
         """See `ports.Reading`."""

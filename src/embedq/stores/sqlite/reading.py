@@ -42,22 +42,24 @@ SELECT {COLUMNS}, CASE WHEN ?4 THEN v.embedding END FROM json_each(?3) e
 CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value {JOINED} WHERE x.valid_to IS NULL
 """
 
+OF_TENANT = "(?5 IS NULL OR x.tenant = ?5)"
+
 # Records in the order of their ids.
 LIST = f"""
 SELECT {COLUMNS}, NULL FROM embedq_record x {JOINED}
-WHERE x.collection = ?2 AND x.id > ?3 AND x.valid_to IS NULL ORDER BY x.id LIMIT ?4
+WHERE x.collection = ?2 AND x.id > ?3 AND x.valid_to IS NULL AND {OF_TENANT} ORDER BY x.id LIMIT ?4
 """
 LIST_EMBEDDED = LIST.replace("ORDER BY", "AND v.embedding IS NOT NULL AND v.hash = x.hash ORDER BY")
 
 # Records without a current vector, in the order they were first put.
 LIST_PENDING = f"""
 SELECT {COLUMNS}, NULL FROM embedq_missing m CROSS JOIN embedq_record x ON x.rid = m.record {JOINED}
-WHERE m.collection = ?2 AND m.record > ?3 AND x.given_up_hash IS NOT x.hash ORDER BY m.record LIMIT ?4
+WHERE m.collection = ?2 AND m.record > ?3 AND x.given_up_hash IS NOT x.hash AND {OF_TENANT} ORDER BY m.record LIMIT ?4
 """
 LIST_FAILED = f"""
 SELECT {COLUMNS}, NULL FROM embedq_record x INDEXED BY embedq_record_given_up {JOINED}
 WHERE x.collection = ?2 AND x.rid > ?3 AND x.given_up_hash IS NOT NULL AND x.given_up_hash = x.hash
-  AND x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) ORDER BY x.rid LIMIT ?4
+  AND x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) AND {OF_TENANT} ORDER BY x.rid LIMIT ?4
 """
 
 # Vectors by the text they stand for. The first eight bytes of the hash find them, the whole hash decides.
@@ -90,7 +92,9 @@ def get(db: sqlite3.Connection, name: str, records: Sequence[RecordId], *, with_
     return [_record(collection, row) for row in rows]
 
 
-def page(db: sqlite3.Connection, name: str, status: str | None, limit: int, cursor: str | None) -> Page[Record]:
+def page(
+    db: sqlite3.Connection, name: str, *, status: str | None, tenant: str | None, limit: int, cursor: str | None
+) -> Page[Record]:
     """List live records."""
     collection = find(db, name)
     by_id = status in (None, EmbeddingStatus.EMBEDDED)
@@ -101,7 +105,7 @@ def page(db: sqlite3.Connection, name: str, status: str | None, limit: int, curs
         EmbeddingStatus.FAILED: LIST_FAILED,
     }[status if status is None else EmbeddingStatus(status)]
     after = (cursor or "") if by_id else number(cursor)
-    rows = db.execute(statement, (collection.space, collection.id, after, limit)).fetchall()
+    rows = db.execute(statement, (collection.space, collection.id, after, limit, tenant)).fetchall()
     following = str(rows[-1][1] if by_id else rows[-1][0]) if len(rows) == limit else None
     return Page([_record(collection, row) for row in rows], following)
 
