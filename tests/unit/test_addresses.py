@@ -6,9 +6,10 @@ import asyncpg
 import pytest
 
 import embedq
-from embedq.errors import EmbedqError
+from embedq.errors import EmbedqError, StoreUnusable
 from embedq.settings import load, without_passwords
 from embedq.settings.addresses import passwords
+from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.faults import translated
 
 SECRET = "S3CRET"  # noqa: S105 a word to look for
@@ -120,3 +121,12 @@ def test_a_value_that_cannot_be_sent_is_not_told() -> None:
 
     assert "query argument $2" in str(translated(error, "h/db"))
     assert "Meierhans" not in str(translated(error, "h/db"))
+
+
+async def test_a_driver_that_quotes_the_url_is_told_without_the_password() -> None:
+    """What the driver says of a parameter is told, but not where it repeats the password."""
+    with pytest.raises(StoreUnusable) as refused:
+        await PostgresStore.open(f"postgresql://u:{SECRET}@127.0.0.1:1/db?target_session_attrs={SECRET}")
+
+    assert "target_session_attrs" in str(refused.value)
+    assert SECRET not in told(refused.value)
