@@ -72,6 +72,12 @@ class Invalid(Refused):
         self.problems = dict(problems or {})
 
 
+class Forbidden(Refused):
+    """The caller may not ask for this; the operator may."""
+
+    code = "forbidden"
+
+
 class NotFound(Refused):
     """No such collection, record or job."""
 

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 import structlog
 
+from embedq.policy.printable import safe_json
 from embedq.telemetry import Event, Facts
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
@@ -56,7 +57,7 @@ class Journal:
         }
         line |= {LOGGED_AS.get(name, name): self._fact(name, value) for name, value in facts.items()}
         try:
-            self._logger.msg(self._render(None, level, line))
+            self._logger.msg(safe_json(self._render(None, level, line)))
         except (OSError, ValueError):  # a full disk or a closed terminal must not stop the queue
             return
 

@@ -14,7 +14,6 @@ RecordId = NewType("RecordId", str)  # chosen by the application, unique within 
 WorkerId = NewType("WorkerId", str)
 SpaceId = NewType("SpaceId", int)
 ContentHash = NewType("ContentHash", bytes)  # SHA-256 of the text in UTF-8
-
 Vector = NDArray[np.float32]
 Attributes = Mapping[str, Any]  # what JSON can hold
 T = TypeVar("T")
@@ -169,6 +168,7 @@ class Attached:
     refused: Mapping[str, str]  # some keys whose rows cannot be records, and why
     refusals: int  # how many there are
     problem: str | None
+    row_security: bool = False  # of the table; it does not hold for the copy
 
 
 class NewRecord(NamedTuple):
@@ -327,6 +327,7 @@ class Job:
     id: JobId
     collection: str
     record_id: RecordId
+    tenant: str | None  # the record's
     space: str
     status: JobStatus
     priority: Priority
@@ -352,6 +353,7 @@ class JobFilter:
     status: JobStatus | None = None
     collection: str | None = None
     reason: Reason | None = None
+    tenant: str | None = None  # of their records
 
 
 @dataclass(frozen=True, slots=True)

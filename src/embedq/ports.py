@@ -106,10 +106,7 @@ class Writing(Protocol):
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[Receipt]:
-        """Write records and arm their jobs, all or none; one receipt per record, in order.
-
-        With the caller's `connection` it becomes part of the caller's transaction.
-        """
+        """Write records and arm their jobs, all or none, on the caller's `connection` if given; receipts in order."""
         ...
 
     async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
@@ -162,6 +159,7 @@ class Reading(Protocol):
         collection: str,
         *,
         status: str | None = None,
+        tenant: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         max_bytes: int | None = None,
@@ -254,10 +252,7 @@ class Keeping(Protocol):
         ...
 
     async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
-        """Check a stretch of records against their vectors by reading them; mend the index of what is missing.
-
-        Answer with how many were mended, and the key to go on after, None at the end.
-        """
+        """Read some records beside their vectors, mend what is missing; answer how many, and after which to go on."""
         ...
 
     async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
@@ -310,7 +305,7 @@ class Operating(Protocol):
         """Arm dead letters (or one failed or cancelled job) again, some at a time; 0 when none is left."""
         ...
 
-    async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
+    async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
         """Group dead letters by collection, reason, category and code, commonest first, with the newest moment."""
         ...
 

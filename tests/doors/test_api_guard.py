@@ -4,9 +4,9 @@ import pytest
 from httpx import AsyncClient
 from tests.doors.conftest import Make, problem
 
-KEY = {"Authorization": "Bearer full-key"}
-READ = {"Authorization": "Bearer read-key"}
-KEYS = {"api_key": "full-key", "read_key": "read-key"}
+KEY = {"Authorization": "Bearer full-key-of-the-test"}
+READ = {"Authorization": "Bearer read-key-of-the-test"}
+KEYS = {"api_key": "full-key-of-the-test", "read_key": "read-key-of-the-test"}
 READS = [
     ("GET", "/collections"),
     ("GET", "/admin/queue/status"),
@@ -36,8 +36,8 @@ async def test_every_route_asks_for_a_key(make: Make, method: str, path: str) ->
     for headers in (
         {},
         {"Authorization": "Bearer wrong"},
-        {"Authorization": "Basic full-key"},
-        {"Authorization": "full-key"},
+        {"Authorization": "Basic full-key-of-the-test"},
+        {"Authorization": "full-key-of-the-test"},
     ):
         answer = await http.request(method, path, headers=headers)
         problem(answer, 401, "unauthorized")

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 from httpx import AsyncClient
-from tests.doors.conftest import World, problem
+from tests.doors.conftest import Make, World, problem
 
 JOB_FIELDS = {
     *("id", "collection", "record_id", "space", "status", "priority", "attempts", "max_attempts", "crashes"),
@@ -50,8 +50,9 @@ async def test_the_text_is_made_from_attributes(http: AsyncClient) -> None:
     assert (await http.get("/collections/notes/records/a")).json()["text"] == "one\ntwo"
 
 
-async def test_another_embedder_over_records_is_409(http: AsyncClient) -> None:
+async def test_another_embedder_over_records_is_409(make: Make) -> None:
     """Another embedder over existing records is a migration, which does not exist yet."""
+    http = (await make(allowed_embedders="fake:other@8")).http
     await put(http, "a")
 
     problem(await http.put("/collections/notes", json={"embedder": "fake:other@8"}), 409, "conflict")

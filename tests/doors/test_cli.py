@@ -192,3 +192,16 @@ def test_bench_measures_the_whole_way(shell: Shell) -> None:
     assert {figure["name"] for figure in figures} >= {"put", "put to embedded", "one put p95", "one search p50"}
     assert all(figure["value"] > 0 for figure in figures)
     assert list(shell.folder.iterdir()) == []
+
+
+def test_lists_take_a_tenant(shell: Shell) -> None:
+    """Jobs and dead letters are listed, counted and replayed for one tenant."""
+    records = [{"id": name, "text": "POISON", "tenant": name} for name in ("ours", "theirs")]
+    shell.run("put", "notes", shell.write("n.jsonl", *records))
+    ours = ("--tenant", "ours")
+
+    assert [job["record_id"] for job in shell.facts("jobs", *ours)["jobs"]] == ["ours"]
+    assert shell.facts("dead", "list", *ours)["jobs"] == []
+    assert shell.facts("dead", "stats", *ours)["total"] == 0
+    assert shell.facts("dead", "replay", *ours)["replayed"]["total"] == 0
+    assert shell.facts("retry-failed", *ours)["retried"]["total"] == 0

@@ -43,6 +43,19 @@ def tables(shell: Shell, postgres_url: str) -> Callable[[str], object]:
     return run
 
 
+def test_row_security_is_told_not_to_cover_the_copy(shell: Shell, tables: Callable[[str], object]) -> None:
+    """Who attaches a table with row security is told that embedq's copy is open to whoever may search it."""
+    tables(f"{CREATE}; {ROWS}; ALTER TABLE docs ENABLE ROW LEVEL SECURITY")
+
+    said = " ".join(shell.run(*DOCS).stdout.split())
+    listed = " ".join(shell.run("attachments").stdout.split())
+
+    for words in (said, listed):
+        assert "public.docs has row security, which does not cover embedq's copy of its rows" in words
+    [one] = shell.facts("attachments")["tables"]
+    assert one["row_security"] is True
+
+
 def test_a_table_is_attached_looked_at_and_detached(shell: Shell, tables: Callable[[str], object]) -> None:
     """One command makes it a collection with all its rows; two others say how it is and leave it as it was."""
     tables(f"{CREATE}; {ROWS}")
@@ -57,6 +70,7 @@ def test_a_table_is_attached_looked_at_and_detached(shell: Shell, tables: Callab
         "collection": "docs", "table": "public.docs", "key": ["id"], "text": ["title", "body"], "into": "e",
         "priority": None, "tenant": None, "attributes": ["kind"], "rows": 1500, "seen": 1500, "walking": False,
         "noted": 0, "refused": {"count": 0, "some": {}}, "problem": None,
+        "row_security": False,
     }  # fmt: skip
     assert "0% embedded, 1,500 to do" in " ".join(shell.run("attachments").stdout.split())
     [hit] = shell.facts("search", "docs", "looms 77", "-m", "hybrid", "-k", "1", "-f", "kind=k")["hits"]
@@ -145,7 +159,7 @@ def test_columns_are_read_as_people_write_them(written: str, names: list[str]) -
 async def http(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AsyncClient]:
     """Serve a database with an attached table."""
     monkeypatch.chdir(tmp_path)  # where no settings file lies
-    settings = load(url=postgres_url, embedder=EMBEDDER)
+    settings = load(url=postgres_url, embedder=EMBEDDER, allowed_embedders="fake@8")
     async with start(settings, serving=True, quiet=True) as app:
         db = await asyncpg.connect(postgres_url)
         await db.execute(f"{CREATE}; INSERT INTO docs VALUES (1, 'one', 'text')")

@@ -1,6 +1,7 @@
 """What people see: texts as they are, and pages that fit their screen."""
 
 import io
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from rich.console import Console
 from tests.doors.conftest import Shell
 from tests.doors.test_cli import notes
 
-from embedq.cli.output import console, literal
+from embedq.cli.output import console, literal, print_json
 from embedq.cli.statuspage import page
 from embedq.cli.tables import Column, table
 from embedq.model import Counts, Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
@@ -67,6 +68,32 @@ def test_a_text_cannot_steer_the_terminal() -> None:
     assert literal("\x1b[2J\x07 \x9b \x7f") == "␛[2J␇ � ␡"
     assert literal("Ä 織機 🧵\n\t") == "Ä 織機 🧵\n\t"
     assert drawn(table([Column(name="text")], [["a\x1b[2Jb"]], width=40), 40)[-2].strip() == "a␛[2Jb"
+
+
+TURNED = "n\u202e1\u2066\u200f"
+
+
+def test_a_name_cannot_turn_the_line() -> None:
+    """What turns the direction of writing, ends a line for some, or is half a character is shown escaped."""
+    assert literal(TURNED) == "n\\u202e1\\u2066\\u200f"
+    assert literal("a\u2028b\ud800") == "a\\u2028b\\ud800"
+    assert drawn(table([Column(name="id", key=True)], [[TURNED]], width=40), 40)[-2].strip() == literal(TURNED)
+
+
+def test_json_is_safe_to_print_and_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing in it steers a terminal or turns a line; a program reads the very strings."""
+    facts: dict[str, object] = {
+        "id": TURNED,
+        "names": ["\x1b[2J\x07", "\x9b31m", "\x7f", "a\u2028b", "\ud800", "Ä 織機 🧵"],
+        TURNED: 1,
+    }
+
+    print_json(facts)
+
+    said = capsys.readouterr().out
+    assert json.loads(said) == facts
+    assert "Ä 織機 🧵" in said
+    assert not [sign for sign in said if sign != "\n" and (not sign.isprintable() or sign in "\u202e\u2066\u200f")]
 
 
 def test_consoles_read_neither_markup_nor_emoji(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,3 +80,12 @@ def test_a_closed_terminal_does_not_hurt() -> None:
     stream.close()
 
     Journal(stream=stream)(Event.PUT, "info", {})
+
+
+def test_a_line_is_safe_to_print() -> None:
+    """A name in the log neither steers a terminal nor turns a line, and is read back as it was."""
+    stream = io.StringIO()
+    Telemetry(Journal(stream=stream)).emit(Event.PUT, collection="n\u202e1\x9b31m\x7f")
+
+    assert json.loads(stream.getvalue())["collection"] == "n\u202e1\x9b31m\x7f"
+    assert stream.getvalue().rstrip("\n").isprintable()

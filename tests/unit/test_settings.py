@@ -166,18 +166,18 @@ def test_all_that_is_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_blank_key_is_refused_and_no_key_is_ever_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who sets a blank key believes to be guarded; and a good key stays out of every message."""
     monkeypatch.setenv("EMBEDQ_API_KEY", "")
-    monkeypatch.setenv("EMBEDQ_READ_KEY", "very-secret-key")
+    monkeypatch.setenv("EMBEDQ_READ_KEY", "a-very-secret-key")
     monkeypatch.setenv("EMBEDQ_PORT", "x")
 
     with pytest.raises(SettingsError) as refusal:
         load()
 
     assert "EMBEDQ_API_KEY is set but blank" in str(refusal.value)
-    assert "very-secret-key" not in str(refusal.value)
-    monkeypatch.setenv("EMBEDQ_API_KEY", "another-secret")
+    assert "a-very-secret-key" not in str(refusal.value)
+    monkeypatch.setenv("EMBEDQ_API_KEY", "another-secret-key")
     monkeypatch.delenv("EMBEDQ_PORT")
     assert "secret" not in repr(load())
-    assert set(load().secrets()) == {"very-secret-key", "another-secret"}
+    assert set(load().secrets()) == {"a-very-secret-key", "another-secret-key"}
 
 
 def test_the_password_of_a_url_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,3 +209,78 @@ def test_every_setting_is_described_for_the_reference() -> None:
     variables = [name for row in rows for name in row.variables]
     assert len(variables) == len(set(variables))
     assert {row.key for row in rows if row.secret} == {"api_key", "read_key", "openai_api_key", "gemini_api_key"}
+
+
+@pytest.mark.parametrize("name", ["EMBEDQ_API_KEY", "EMBEDQ_READ_KEY"])
+@pytest.mark.parametrize(
+    "key", ["k", "fifteen-letters", "  sixteen spaces  ", "sixteen-and-ümlaut", "a-line-at-its-end\n"]
+)
+def test_a_key_that_guards_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, key: str) -> None:
+    """Short keys and such as no header carries stop the start; the refusal names the variable, not the key."""
+    monkeypatch.setenv(name, key)
+
+    with pytest.raises(SettingsError, match=name) as refusal:
+        load()
+
+    assert len(key) == 1 or key.strip() not in str(refusal.value)
+    assert "secrets.token_urlsafe(32)" in str(refusal.value) or "header" in str(refusal.value)
+
+
+def test_sixteen_characters_are_enough() -> None:
+    """The least key is taken."""
+    assert load(api_key="sixteen-letters!", read_key="another-sixteen!").api_key is not None
+
+
+def test_a_read_key_that_is_the_full_key_is_refused() -> None:
+    """Who reads with it could write."""
+    with pytest.raises(SettingsError, match="EMBEDQ_READ_KEY is the same as EMBEDQ_API_KEY"):
+        load(api_key="the-very-same-key", read_key="the-very-same-key")
+
+
+PAIRS = [
+    ("openai_base_url", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    ("gemini_base_url", "GEMINI_BASE_URL", "GEMINI_API_KEY"),
+    ("api_base_url", "CHL_API_BASE_URL", "EMBEDQ_API_KEY"),
+]
+
+
+@pytest.mark.parametrize("key_in_file", ["own name", "variable"])
+@pytest.mark.parametrize(("name", "variable", "secret"), PAIRS)
+def test_a_found_file_may_not_choose_where_a_key_goes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, variable: str, secret: str, key_in_file: str
+) -> None:
+    """An address in a file that just lies here and a key of the environment: refused, with both and how to allow it."""
+    written = name if key_in_file == "own name" else variable
+    (tmp_path / "embedq.toml").write_text(f'{written} = "http://ada:loom@evil.example/v1"\n')
+    monkeypatch.setenv(secret, "sk-a-very-secret-key")
+
+    with pytest.raises(SettingsError) as refusal:
+        load()
+
+    said = str(refusal.value)
+    assert all(word in said for word in (name, secret, "http://ada:***@evil.example/v1", "EMBEDQ_CONFIG=embedq.toml"))
+    assert "sk-a" not in said
+
+
+@pytest.mark.parametrize(("name", "variable", "secret"), PAIRS)
+def test_where_a_key_goes_is_allowed_by_naming_the_file_or_the_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, variable: str, secret: str
+) -> None:
+    """A file that was named, an address of the environment, or a key of the file's own: nothing is sent unasked."""
+    file = tmp_path / "embedq.toml"
+    file.write_text(f'{name} = "http://h/v1"\n')
+    assert getattr(load(), name) == "http://h/v1"  # there is no key to send
+
+    monkeypatch.setenv(secret, "sk-a-very-secret-key")
+    monkeypatch.setenv("EMBEDQ_CONFIG", "embedq.toml")
+    assert getattr(load(), name) == "http://h/v1"
+
+    monkeypatch.delenv("EMBEDQ_CONFIG")
+    monkeypatch.setenv(variable, "http://mine/v1")
+    assert getattr(load(), name) == "http://mine/v1"
+    monkeypatch.delenv(variable)
+    assert getattr(load(**{name: "http://given/v1"}), name) == "http://given/v1"
+
+    monkeypatch.delenv(secret)
+    file.write_text(f'{name} = "http://h/v1"\n{secret} = "a-key-of-the-file-itself"\n')
+    assert getattr(load(), name) == "http://h/v1"

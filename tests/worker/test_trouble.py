@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedq.errors import StoreError, StoreFull, StoreUnusable
-from embedq.model import Health
+from embedq.model import Health, JobStatus
 from embedq.telemetry import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from conftest import House
 
@@ -117,3 +117,23 @@ async def test_a_heartbeat_that_fails_is_told_and_goes_on(house: House) -> None:
     [told] = await house.ear.hear(Event.HEARTBEAT_FAILED)
     assert told["act"] == "beat"
     await house.beaten(pool)
+
+
+async def test_what_an_embedder_quotes_reaches_neither_log_nor_dead_letter(house: House) -> None:
+    """An error that holds the text is told and kept without it: in every event, in message and stack."""
+    text = "Frau Meierhans, PIN 4711"
+
+    async def plan(texts: Sequence[str]) -> None:
+        raise ValueError(f"cannot embed {texts[0]!r}") from KeyError(texts[0])
+
+    await house.declare()
+    await house.put([text])
+    house.provider.plan = plan
+    await house.pool().start()
+    await house.settled(failed=1)
+
+    [dead] = await house.jobs(status=JobStatus.FAILED)
+    assert dead.error is not None
+    assert (dead.error.code, dead.error.message) == ("ValueError", "cannot embed '<text of 24 characters>'")
+    told = repr(dead.error) + repr(house.ear.heard)
+    assert not [word for word in ("Meierhans", "4711") if word in told]

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from embedq import __version__
 from embedq.api import problems
+from embedq.api.choices import Choices
 from embedq.api.glance import Glance
 from embedq.api.guard import OPEN_PATHS, Guard, Keys
 from embedq.api.limits import Limits
@@ -59,6 +60,7 @@ def create_app(
     )
     app.state.client, app.state.operator, app.state.metrics = client, operator, metrics
     app.state.glance = Glance(operator.health)
+    app.state.choices = Choices(client, settings.allowed_embedders)
     for router in ROUTERS:
         app.include_router(router)
     app.openapi = partial(_openapi, app, keyed=bool(keys))  # type: ignore[method-assign]  # FastAPI's own way to extend it

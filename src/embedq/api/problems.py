@@ -16,6 +16,7 @@ from embedq.errors import (
     Conflict,
     EmbedderError,
     EmbedqError,
+    Forbidden,
     Invalid,
     NotFound,
     Refused,
@@ -82,6 +83,7 @@ FULL = Kind(507, "store-full", "The disk is full", LATER)
 
 KINDS: Mapping[type[EmbedqError], Kind] = {
     NotFound: NOT_FOUND,
+    Forbidden: FORBIDDEN,
     Conflict: CONFLICT,
     TooLarge: TOO_LARGE,
     Invalid: INVALID,

@@ -104,7 +104,7 @@ class NewCollection(Body):
         examples=[["title", "body"]],
     )
     embedder: str | None = Field(
-        default=None, max_length=256, description="`local`, `openai:MODEL`, `openai:MODEL@768`, `fake`."
+        default=None, max_length=256, description="One of those that EMBEDQ_ALLOWED_EMBEDDERS allows."
     )
     priority: Priority | None = None
     retry: Retry | None = None
@@ -131,6 +131,7 @@ class NewJob(Body):
     record_id: Id
     force: bool = Field(default=False, description="Embed it even if its vector is current.")
     priority: Priority | None = None
+    tenant: Id | None = Field(default=None, description="The tenant the record must belong to.")
 
 
 class NewWorker(Body):
@@ -166,3 +167,4 @@ class Replay(Body):
 
     collection: str | None = None
     reason: Annotated[DeadReason | None, Field(strict=False)] = None
+    tenant: Id | None = None

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from embedq.api.choices import Choices
 from embedq.client import Client
 from embedq.metrics import Metrics
 from embedq.operator import Operator
@@ -24,6 +25,12 @@ async def _metrics(request: Request) -> Metrics:
     return metrics
 
 
+async def _choices(request: Request) -> Choices:
+    choices: Choices = request.app.state.choices
+    return choices
+
+
 TheClient = Annotated[Client, Depends(_client)]
 TheOperator = Annotated[Operator, Depends(_operator)]
+TheChoices = Annotated[Choices, Depends(_choices)]
 TheMetrics = Annotated[Metrics, Depends(_metrics)]

@@ -58,7 +58,7 @@ def attach(  # noqa: PLR0913 each is an option that people write
     """Make an existing table a collection: its rows are embedded, and every change of them from now on.
 
     Triggers note keys only; workers do the rest. Run it again to have every row looked at again, or to go on where it
-    was cut off. Names with commas are written in double quotes.
+    was cut off. Names with commas are written in double quotes. Row security of the table does not cover embedq's copy.
     """
 
     async def work(app: App) -> tuple[Attached, Mapping[str, Counts]]:
@@ -178,6 +178,11 @@ def _row(one: Attached, count: Counts) -> tuple[Cell, ...]:
 def _warn_of(one: Attached) -> None:
     if one.problem:
         warn(f"{one.collection}: {one.problem}")
+    if one.row_security:
+        warn(
+            f"{one.attachment.table} has row security, which does not cover embedq's copy of its rows: whoever may "
+            "search or read this collection finds all of them. A tenant narrows a search, but is no right"
+        )
     if one.refusals:
         some = "; ".join(f"{one_line(id_)}: {reason}" for id_, reason in list(one.refused.items())[:3])
         warn(f"{counted(one.refusals, 'row')} cannot be embedded: {some}")

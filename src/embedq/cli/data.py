@@ -11,7 +11,7 @@ from embedq.app import App
 from embedq.cli import importing
 from embedq.cli.files import layout_of
 from embedq.cli.importing import Source
-from embedq.cli.options import Collection, Json, Url, ask
+from embedq.cli.options import Collection, Json, OfTenant, Url, ask
 from embedq.cli.output import console, count, lane, literal, one_line, print_json, say, share, span, warn
 from embedq.cli.tables import Column, table
 from embedq.client import shown
@@ -97,7 +97,7 @@ def search(  # noqa: PLR0913 the same
     where: Annotated[
         list[str] | None, typer.Option("--filter", "-f", help="attribute=value; repeat it for more.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's records.")] = None,
+    tenant: OfTenant = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from embedq.cli.options import Cursor, InCollection, Json, Limit, Url, ask
+from embedq.cli.options import Cursor, InCollection, Json, Limit, OfTenant, Url, ask
 from embedq.cli.output import console, count, message_of, more, nothing, print_json, say, since
 from embedq.cli.tables import Cell, Column, table
 from embedq.model import Job, JobFilter, JobStatus, Reason
@@ -40,6 +40,7 @@ def list_(
     *,
     collection: InCollection = None,
     reason: WithReason = None,
+    tenant: OfTenant = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     url: Url = None,
@@ -47,7 +48,10 @@ def list_(
 ) -> None:
     """List dead letters with their reasons."""
     why = None if reason is None else Reason(reason)
-    found = ask(url, lambda app: app.operator.dead(collection=collection, reason=why, limit=limit, cursor=cursor))
+    found = ask(
+        url,
+        lambda app: app.operator.dead(collection=collection, reason=why, tenant=tenant, limit=limit, cursor=cursor),
+    )
     if as_json:
         print_json(shown.dead_letters(found))
     elif not found.items:
@@ -59,9 +63,9 @@ def list_(
 
 
 @commands.command()
-def stats(*, url: Url = None, as_json: Json = False) -> None:
+def stats(*, tenant: OfTenant = None, url: Url = None, as_json: Json = False) -> None:
     """Group dead letters by their causes."""
-    groups = ask(url, lambda app: app.operator.dead_stats())
+    groups = ask(url, lambda app: app.operator.dead_stats(tenant=tenant))
     if as_json:
         print_json(shown.causes(groups))
     elif not groups:
@@ -78,18 +82,19 @@ def replay(
     every: Annotated[bool, typer.Option("--all", help="Replay all dead letters.")] = False,
     collection: InCollection = None,
     reason: WithReason = None,
+    tenant: OfTenant = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Arm dead letters again: one job, or all that match."""
-    if job is None and not (every or collection or reason):
-        raise typer.BadParameter("name a job, or say which: --all, --collection, --reason")
+    if job is None and not (every or collection or reason or tenant):
+        raise typer.BadParameter("name a job, or say which: --all, --collection, --reason, --tenant")
     if job is not None:
-        revived = ask(url, lambda app: app.operator.replay(job))
+        revived = ask(url, lambda app: app.operator.replay(job, tenant=tenant))
         print_json(shown.job(revived)) if as_json else say(f"job {revived.id} is {revived.status} again")
         return
     why = None if reason is None else Reason(reason)
-    which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=why)
+    which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=why, tenant=tenant)
     found = ask(url, lambda app: app.operator.replay_all(which))
     if as_json:
         print_json({"replayed": found.facts()})

@@ -15,6 +15,7 @@ Url = Annotated[str | None, typer.Option("--url", help="The database. Default: E
 Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
 Collection = Annotated[str, typer.Argument(help="The collection's name.", metavar="COLLECTION")]
 InCollection = Annotated[str | None, typer.Option("--collection", "-c", help="Only this collection.")]
+OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's records.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where the last list ended.")]
 Embedder = Annotated[

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from embedq.model import Priority
+from embedq.policy.printable import C1, DELETE, ESCAPES, safe_json
 
 SHADES = {
     "HEALTHY": "green",
@@ -34,7 +35,8 @@ ENDLESS = 100_000  # cells: wider than any line of ours
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 # What steers a terminal is shown as a sign instead: a stored text must not be able to.
 SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
-SIGNS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+SIGNS |= {DELETE: 0x2421} | dict.fromkeys(C1, 0xFFFD)
+SHOWN: dict[int, int | str] = {**ESCAPES, **SIGNS}
 
 
 def console(*, errors: bool = False) -> Console:
@@ -70,7 +72,7 @@ def more(cursor: str | None) -> None:
 
 def print_json(facts: object) -> None:
     """Print facts for a program."""
-    sys.stdout.write(json.dumps(facts, ensure_ascii=False, indent=2, default=_moment) + "\n")
+    sys.stdout.write(safe_json(json.dumps(facts, ensure_ascii=False, indent=2, default=_moment)) + "\n")
 
 
 def _moment(value: object) -> str:
@@ -81,8 +83,8 @@ def _moment(value: object) -> str:
 
 
 def literal(value: str) -> str:
-    """Show what would steer the terminal as signs."""
-    return value.translate(SIGNS)
+    """Show what would steer the terminal, or turn the line, as signs and escapes."""
+    return value.translate(SHOWN)
 
 
 def one_line(value: str) -> str:

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from embedq.app import App, start
-from embedq.cli.options import Cursor, InCollection, Json, Limit, Url, ask
+from embedq.cli.options import Cursor, InCollection, Json, Limit, OfTenant, Url, ask
 from embedq.cli.output import console, count, literal, message_of, more, nothing, print_json, say, shaded, since
 from embedq.cli.statuspage import page
 from embedq.cli.tables import Cell, Column, table
@@ -67,13 +67,14 @@ def jobs(
     *,
     state: Annotated[JobStatus | None, typer.Option("--status", "-s", help="Only jobs of this status.")] = None,
     collection: InCollection = None,
+    tenant: OfTenant = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """List jobs."""
-    which = JobFilter(status=state, collection=collection)
+    which = JobFilter(status=state, collection=collection, tenant=tenant)
     found = ask(url, lambda app: app.operator.jobs(which, limit=limit, cursor=cursor))
     if as_json:
         print_json(shown.jobs(found))
@@ -118,9 +119,11 @@ def drain(
         raise typer.Exit(1)
 
 
-def retry_failed(*, collection: InCollection = None, url: Url = None, as_json: Json = False) -> None:
+def retry_failed(
+    *, collection: InCollection = None, tenant: OfTenant = None, url: Url = None, as_json: Json = False
+) -> None:
     """Arm all dead letters again."""
-    revived = ask(url, lambda app: app.operator.retry_failed(collection))
+    revived = ask(url, lambda app: app.operator.retry_failed(collection, tenant=tenant))
     if as_json:
         print_json({"retried": revived.facts()})
         return

@@ -2,15 +2,26 @@
 
 import asyncio
 import json
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
-from urllib.error import URLError
-from urllib.request import Request, urlopen
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from embedq.errors import StoreError
+from embedq.errors import SettingsError, StoreError
 from embedq.settings import Settings, without_passwords
 
+VARIABLE = "CHL_API_BASE_URL"
 HEALTH_SECONDS = 5
 EXTRA_SECONDS = 30  # an answer may come this much after the wait it was asked for
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Follows nobody: the key is for the server that the settings name, and for no other."""
+
+    def redirect_request(self, *_: Any) -> None:  # noqa: ANN401 the library's own shape
+        """Take no other address, so that a redirect is an error like any other status."""
 
 
 class RemoteQueue:
@@ -18,7 +29,9 @@ class RemoteQueue:
 
     def __init__(self, settings: Settings) -> None:
         """Talk to the API that CHL_API_BASE_URL names, with our own key."""
-        self._address = (settings.api_base_url or "").rstrip("/")
+        self._named = (settings.api_base_url or "").rstrip("/")
+        self._address = _without_user(self._named)
+        self._open = build_opener(_NoRedirects).open
         self._key = settings.api_key.get_secret_value() if settings.api_key else None
 
     async def answers(self) -> bool:
@@ -53,9 +66,29 @@ class RemoteQueue:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         request = Request(self._address + path, method=method, headers=headers)  # noqa: S310 settings take http only
         try:
-            with urlopen(request, timeout=seconds) as answer:  # noqa: S310 the same
+            with self._open(request, timeout=seconds) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
-        except (URLError, TimeoutError, ValueError) as error:
-            address = without_passwords(self._address)
-            raise StoreError(f"the API at {address} did not take {method} {path}: {error}") from error
+        except (OSError, HTTPException, ValueError) as error:
+            moved = f" (it points to another address: check {VARIABLE})" if _is_redirect(error) else ""
+            raise StoreError(
+                f"the API at {without_passwords(self._named)} did not take {method} {path}: {error}{moved}"
+            ) from error
+
+
+def _is_redirect(error: Exception) -> bool:
+    return isinstance(error, HTTPError) and HTTPStatus.MULTIPLE_CHOICES <= error.code < HTTPStatus.BAD_REQUEST
+
+
+def _without_user(url: str) -> str:
+    """Leave user and password out: the key says who we are, and the library would take them for the host."""
+    try:
+        parts = urlsplit(url)
+        readable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        readable = False
+    if not readable or "@" in parts.path:
+        raise SettingsError(
+            f"{VARIABLE}={without_passwords(url)!r}: it must be an address such as http://127.0.0.1:8400"
+        )
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,6 +1,7 @@
 """The application's side of embedq."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -9,15 +10,18 @@ from embedq.client.intake import (
     PriorityLike,
     RecordLike,
     check_collection,
+    check_limit,
     check_texts,
     read_ids,
     read_patch,
     read_priority,
     read_records,
     read_retry,
+    read_status,
     read_text_from,
 )
 from embedq.client.options import ClientOptions
+from embedq.client.owned import no_record, owned
 from embedq.client.searching import Embedders, Searching
 from embedq.client.tables import Tables
 from embedq.client.waiting import wait_for
@@ -38,10 +42,9 @@ from embedq.model import (
     SearchMode,
 )
 from embedq.policy.naming import parse_embedder
+from embedq.policy.tenants import belongs, check_tenant
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
-
-MAX_PAGE = 1000
 
 
 class Client:
@@ -84,13 +87,21 @@ class Client:
         self._telemetry.emit(Event.PUT, level="debug", collection=collection, records=len(batch), seconds=spent)
         return receipts
 
-    async def get(self, collection: str, id: str, *, with_vector: bool = False) -> Record:  # noqa: A002 the contract's own word
+    async def get(
+        self,
+        collection: str,
+        id: str,  # noqa: A002 the contract's own word
+        *,
+        with_vector: bool = False,
+        tenant: str | None = None,
+    ) -> Record:
         """Read one live record."""
         [id_] = read_ids([id])
+        check_tenant(tenant)
         await self.collection(collection)
         found = await self._store.get(collection, [id_], with_vectors=with_vector)
-        if not found:
-            raise _no_record(collection, id_)
+        if not found or not belongs(found[0].tenant, tenant):
+            raise no_record(collection, id_)
         return found[0]
 
     async def records(
@@ -98,43 +109,62 @@ class Client:
         collection: str,
         *,
         status: EmbeddingStatus | str | None = None,
+        tenant: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Record]:
-        """List live records, by embedding status if given; a page of long texts has fewer than `limit`."""
-        wanted = None if status is None else _embedding_status(status)
+        """List live records, by embedding status and tenant if given; a page of long texts has fewer than `limit`."""
+        wanted = None if status is None else read_status(status)
         check_limit(limit)
+        check_tenant(tenant)
         await self.collection(collection)
+        most = self._options.max_answer_bytes
         return await self._store.records(
-            collection, status=wanted, limit=limit, cursor=cursor, max_bytes=self._options.max_answer_bytes
+            collection, status=wanted, tenant=tenant, limit=limit, cursor=cursor, max_bytes=most
         )
 
-    async def patch(self, collection: str, id: str, changes: Mapping[str, Any]) -> Receipt:  # noqa: A002 the contract's own word
+    async def patch(
+        self,
+        collection: str,
+        id: str,  # noqa: A002 the contract's own word
+        changes: Mapping[str, Any],
+        *,
+        tenant: str | None = None,
+    ) -> Receipt:
         """Merge a change into a live record; it is embedded again only if its text changed."""
         [id_] = read_ids([id])
         patch = read_patch(changes, self._options.limits)
+        check_tenant(tenant)
         await self.collection(collection)
-        return await self._store.patch(collection, id_, patch)
+        if tenant is not None and not belongs(patch.tenant or tenant, tenant):
+            raise no_record(collection, id_)
+        return await self._store.patch(collection, id_, replace(patch, tenant=patch.tenant or tenant))
 
     async def delete(
-        self, collection: str, ids: Sequence[str], *, purge: bool = False, connection: object | None = None
+        self,
+        collection: str,
+        ids: Sequence[str],
+        *,
+        purge: bool = False,
+        tenant: str | None = None,
+        connection: object | None = None,
     ) -> Sequence[RecordId]:
         """Take records out of search and cancel their jobs; answer with those that were there.
 
         `purge` also removes text and vector for good. A single id that is not there: NotFound. With the caller's
-        `connection` it becomes part of the caller's transaction.
+        `connection` it becomes part of the caller's transaction; `tenant` is judged by what is committed.
         """
         wanted = read_ids(ids)
-        await self.collection(collection)
-        gone = await self._store.delete(collection, wanted, purge=purge, connection=connection)
+        owned = await self._owned(collection, wanted, tenant)
+        gone = await self._store.delete(collection, owned, purge=purge, connection=connection)
         if not gone and len(wanted) == 1:
-            raise _no_record(collection, wanted[0])
+            raise no_record(collection, wanted[0])
         self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)
         return gone
 
-    async def regenerate(self, collection: str, id: str) -> Receipt:  # noqa: A002 the contract's own word
+    async def regenerate(self, collection: str, id: str, *, tenant: str | None = None) -> Receipt:  # noqa: A002 the contract's own word
         """Embed a record again, even if its vector is current."""
-        return await self.enqueue(collection, id, force=True)
+        return await self.enqueue(collection, id, force=True, tenant=tenant)
 
     async def enqueue(
         self,
@@ -143,11 +173,12 @@ class Client:
         *,
         force: bool = False,
         priority: PriorityLike = None,
+        tenant: str | None = None,
     ) -> Receipt:
         """Give a live record a job, if its current text has neither vector nor job, or if forced."""
         [id_] = read_ids([id])
         lane = read_priority(priority)
-        await self.collection(collection)
+        await self._owned(collection, [id_], tenant)
         [receipt] = await self._store.enqueue(collection, [id_], force=force, job_priority=lane)
         return receipt
 
@@ -168,13 +199,20 @@ class Client:
         asked = self._searching.read(query, k=k, mode=mode, filter=filter, tenant=tenant)
         return await self._searching.answer(await self._catalogue.look_up_learnt(collection), asked)
 
-    async def wait(self, collection: str, ids: Sequence[str], *, timeout: float) -> dict[str, EmbeddingStatus]:  # noqa: ASYNC109 it says what it waited for and why it was in vain
+    async def wait(
+        self,
+        collection: str,
+        ids: Sequence[str],
+        *,
+        timeout: float,  # noqa: ASYNC109 it says what it waited for and why it was in vain
+        tenant: str | None = None,
+    ) -> dict[str, EmbeddingStatus]:
         """Wait until none of these records is pending; answer with a status per id.
 
         Raise TimeoutError after `timeout` seconds; it says so if no worker is alive.
         """
         wanted = read_ids(ids)
-        await self.collection(collection)
+        await self._owned(collection, wanted, tenant, every=True)
         return await wait_for(self._store, collection, wanted, seconds=timeout, options=self._options)
 
     async def declare(
@@ -202,6 +240,15 @@ class Client:
             )
         )
 
+    def embedder(self, given: EmbedderName | str | None = None) -> EmbedderName:
+        """Read an embedder's name the one way it is stored; none given means the default."""
+        if given is None:
+            return self._options.embedder
+        try:
+            return self._embedders.canonical(parse_embedder(given) if isinstance(given, str) else given)
+        except SettingsError as error:
+            raise Invalid(str(error)) from error
+
     async def collections(self) -> Sequence[Collection]:
         """List the collections by name."""
         return await self._catalogue.all()
@@ -222,6 +269,12 @@ class Client:
     async def close(self) -> None:
         """End what still runs for queries that were given up on."""
         await self._searching.close()
+
+    async def _owned(
+        self, collection: str, ids: Sequence[RecordId], tenant: str | None, *, every: bool = False
+    ) -> Sequence[RecordId]:
+        await self.collection(collection)
+        return await owned(self._store, collection, ids, tenant=tenant, every=every)
 
     async def _read(
         self, collection: str, records: Sequence[RecordLike]
@@ -245,27 +298,5 @@ class Client:
 
     async def _embedder(self, collection: str, given: EmbedderName | str | None) -> EmbedderName:
         """Read an embedder's name; none given means the collection's own, or the default for a new one."""
-        if given is None:
-            known = await self._catalogue.find(collection)
-            return known.declaration.embedder if known else self._options.embedder
-        try:
-            return self._embedders.canonical(parse_embedder(given) if isinstance(given, str) else given)
-        except SettingsError as error:
-            raise Invalid(str(error)) from error
-
-
-def check_limit(limit: int) -> None:
-    """Refuse a page size that is no page."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise Invalid(f"limit={limit}: it must be 1 to {MAX_PAGE}; go on with the cursor")
-
-
-def _embedding_status(value: str) -> EmbeddingStatus:
-    try:
-        return EmbeddingStatus(value)
-    except ValueError:
-        raise Invalid(f"embedding_status {value!r}: write {', '.join(EmbeddingStatus)}") from None
-
-
-def _no_record(collection: str, id_: RecordId) -> NotFound:
-    return NotFound(f"no record {id_!r} in {collection!r}")
+        known = await self._catalogue.find(collection) if given is None else None
+        return known.declaration.embedder if known else self.embedder(given)

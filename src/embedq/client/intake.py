@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from embedq.errors import Invalid, TooLarge
-from embedq.model import NewRecord, Patch, Priority, RecordId, RetryPolicy
+from embedq.model import EmbeddingStatus, NewRecord, Patch, Priority, RecordId, RetryPolicy
 from embedq.policy.texts import (
     Limits,
     check_attributes,
@@ -21,6 +21,7 @@ from embedq.policy.texts import (
 MAX_TEXT_FIELDS = 64
 MAX_FILTER_VALUES = 1000
 MAX_NUMBER = 2**63
+MAX_PAGE = 1000
 RECORD_FIELDS = frozenset({"id", "text", "attributes", "priority", "tenant"})
 PATCH_FIELDS = RECORD_FIELDS - {"id"}
 RETRY_FIELDS = frozenset({"base_seconds", "factor", "cap_seconds", "jitter", "max_attempts"})
@@ -175,6 +176,20 @@ def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:
 def fits(number: float) -> bool:
     """Say whether every database can compare this number; NaN and infinity fit nowhere."""
     return -MAX_NUMBER <= number < MAX_NUMBER
+
+
+def read_status(value: str) -> EmbeddingStatus:
+    """Read an embedding status."""
+    try:
+        return EmbeddingStatus(value)
+    except ValueError:
+        raise Invalid(f"embedding_status {value!r}: write {', '.join(EmbeddingStatus)}") from None
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a page size that is no page."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise Invalid(f"limit={limit}: it must be 1 to {MAX_PAGE}; go on with the cursor")
 
 
 def check_collection(name: object) -> None:

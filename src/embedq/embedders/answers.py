@@ -21,7 +21,7 @@ def error_of(status: int, message: str, *, retry_after: timedelta | None = None)
         return Permanent(message, code=code)
     if status in _REFUSED_CALLER:
         return Critical(message, code=code)
-    if status == HTTPStatus.NOT_FOUND:
+    if status == HTTPStatus.NOT_FOUND or status < HTTPStatus.BAD_REQUEST:  # no such model, or a redirect
         return Unavailable(message, code=code)
     return Transient(message, code=code)
 

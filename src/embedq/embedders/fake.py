@@ -145,7 +145,7 @@ def _append(log: Path, hashes: Sequence[bytes], mishap: Mishap) -> None:
     }
     line = json.dumps(facts, separators=(",", ":")).encode() + b"\n"
     # One write in append mode: lines of several processes never mix.
-    handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, line)
     finally:

@@ -1,7 +1,7 @@
 """Builds the ONNX graph of all-MiniLM-L6-v2 from its weights: texts' tokens in, unit vectors out.
 
 `onnx` and `safetensors` suffice: no torch, and no exported file to trust. A change here needs
-a new `local_cache.GRAPH_VERSION`, or old caches would go on serving the graph of before.
+a new `local_cache.GRAPH_VERSION` and `GRAPH_SHA256`, or old caches would go on serving the graph of before.
 """
 
 from collections.abc import Mapping

@@ -42,6 +42,7 @@ class OpenAIEmbedder:
             project=environment.get("OPENAI_PROJECT_ID"),
             max_retries=0,
             timeout=_TIMEOUT,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # texts go nowhere else
         )
 
     def __repr__(self) -> str:
@@ -95,8 +96,8 @@ def rows_of(body: bytes, count: int) -> Vector:
     try:
         placed = {item["index"]: _row(item["embedding"]) for item in items}
         rows = [placed[index] for index in range(count)]
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise Transient("The provider's vectors lack one index each, or are no vectors.", code="bad_answer") from error
+    except (KeyError, TypeError, ValueError, binascii.Error):  # their words would quote the answer
+        raise Transient("The provider's vectors lack one index each, or are no vectors.", code="bad_answer") from None
     if len({row.shape for row in rows}) != 1:
         raise Unavailable("The provider answered vectors of different dimensions.", code="wrong_dimensions")
     return np.stack(rows).astype(np.float32, copy=False)
@@ -136,7 +137,20 @@ def _key(environment: Mapping[str, str]) -> str:
 
 def _base_url(environment: Mapping[str, str]) -> str:
     url = environment.get(BASE_URL, "").strip() or DEFAULT_URL
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise SettingsError(f"{BASE_URL} must be an http:// or https:// address, such as http://127.0.0.1:8080/v1.")
+    if not _is_web_address(url):  # it is not shown: it may hold a password
+        raise SettingsError(
+            f"{BASE_URL} must be an http:// or https:// address, such as http://127.0.0.1:8080/v1; "
+            "in a password, / is written %2F and @ %40."
+        )
     return url
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        readable = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    user, _, _ = parts.netloc.rpartition("@")
+    odd = "@" in user + parts.path or parts.query or parts.fragment
+    return readable and parts.scheme in {"http", "https"} and bool(parts.hostname) and not odd

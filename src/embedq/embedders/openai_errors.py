@@ -10,12 +10,14 @@ import openai
 
 from embedq.embedders.answers import error_of
 from embedq.errors import EmbedderError, Transient, Unavailable
+from embedq.policy.echoes import without_texts
 
 _LONGEST_MESSAGE = 300
 _LONGEST_WAIT = timedelta(days=1)
-_SHORTEST_SECRET_TEXT = 8  # a shorter text may stand in a message by chance
 # By name, since the SDK's HTTP library is httpx in some versions and httpx2 in others.
 _NEVER_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
+_REDIRECTS = range(300, 400)
+_MOVED = "It points to another address, where nothing is sent: check OPENAI_BASE_URL."
 _HINTS = {
     401: "Check OPENAI_API_KEY.",
     403: "Check what the key in OPENAI_API_KEY may do.",
@@ -25,10 +27,10 @@ _HINTS = {
 
 def translated(error: openai.OpenAIError, *, key: str, texts: Sequence[str]) -> EmbedderError:
     """Say which of our kinds an SDK error is, in words that hold neither the key nor the texts."""
-    said = _starred(_said(error), key)
-    _redact(error, key)
+    said = without_texts(_said(error).replace(key, "***"), texts)
+    _redact(error, key, texts)
     if isinstance(error, openai.APIStatusError):
-        message = _refusal(error.status_code, _without_texts(said, texts)[:_LONGEST_MESSAGE].strip())
+        message = _refusal(error.status_code, said[:_LONGEST_MESSAGE].strip())
         return error_of(error.status_code, message, retry_after=retry_after(error.response.headers))
     if isinstance(error, openai.APIConnectionError):
         return _unanswered(error)
@@ -47,7 +49,7 @@ def _said(error: openai.OpenAIError) -> str:
 
 def _refusal(status: int, said: str) -> str:
     answered = f"The provider answered {status}: {said}" if said else f"The provider answered {status}"
-    hint = _HINTS.get(status)
+    hint = _MOVED if status in _REDIRECTS else _HINTS.get(status)
     return f"{answered.rstrip('.')}. {hint}" if hint else answered
 
 
@@ -75,26 +77,19 @@ def _unanswered(error: openai.APIConnectionError) -> EmbedderError:
     return Transient(f"The connection was lost mid-way ({detail}).", code="connection_lost")
 
 
-def _redact(error: BaseException, key: str) -> None:
+def _redact(error: BaseException, key: str, texts: Sequence[str]) -> None:
     # The error stays as cause, and its text ends up in stack traces.
     for link in _chain(error):
-        link.args = tuple(_starred(part, key) for part in link.args)
+        link.args = tuple(_hidden(part, key, texts) for part in link.args)
         if isinstance(link, openai.APIError):
-            link.message = _starred(link.message, key)
-            link.body = _starred(link.body, key)
+            link.message = _hidden(link.message, key, texts)
+            link.body = None
 
 
-def _starred(part: Any, key: str) -> Any:  # noqa: ANN401 - whatever an exception carries
+def _hidden(part: Any, key: str, texts: Sequence[str]) -> Any:  # noqa: ANN401 - whatever an exception carries
     if isinstance(part, str):
-        return part.replace(key, "***")
-    return "***" if key in repr(part) else part
-
-
-def _without_texts(message: str, texts: Sequence[str]) -> str:
-    for text in texts:
-        if len(text) >= _SHORTEST_SECRET_TEXT and text in message:
-            message = message.replace(text, f"<text of {len(text)} characters>")
-    return message
+        return without_texts(part.replace(key, "***"), texts)
+    return part if part is None or isinstance(part, int) else "***"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

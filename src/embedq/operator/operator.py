@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import monotonic
 from typing import Any
@@ -29,6 +29,7 @@ from embedq.operator import checkup, repairing, watching
 from embedq.operator.probes import Probe
 from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
 from embedq.policy.health import IsDead, as_seen_here, at_worst_degraded
+from embedq.policy.tenants import belongs, check_tenant
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
 
@@ -101,9 +102,9 @@ class Operator:
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 1.5, DRAIN_POLL[1])
 
-    async def retry_failed(self, collection: str | None = None) -> Revived:
-        """Arm all dead letters again, or those of one collection."""
-        return await self.replay_all(JobFilter(status=JobStatus.FAILED, collection=collection))
+    async def retry_failed(self, collection: str | None = None, *, tenant: str | None = None) -> Revived:
+        """Arm all dead letters again, or those of one collection or tenant."""
+        return await self.replay_all(JobFilter(status=JobStatus.FAILED, collection=collection, tenant=tenant))
 
     async def requeue_stale(self, threshold_minutes: float | None = None) -> Sequence[Rescued]:
         """Take back jobs whose lease ran out, and with a threshold those that were not renewed for so long."""
@@ -122,19 +123,21 @@ class Operator:
         if not 1 <= limit <= MAX_PAGE:
             raise Invalid(f"limit={limit}: it must be 1 to {MAX_PAGE}; go on with the cursor")
         which = which or JobFilter()
+        check_tenant(which.tenant)
         await self._known(which.collection)
         return await self._store.jobs(which, limit=limit, cursor=cursor)
 
-    async def job(self, id: str) -> Job:  # noqa: A002 the contract's own word
+    async def job(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
         """Read one job."""
+        check_tenant(tenant)
         job = await self._store.job(JobId(id))
-        if job is None:
+        if job is None or not belongs(job.tenant, tenant):
             raise _no_job(id)
         return job
 
-    async def cancel(self, id: str) -> Job:  # noqa: A002 the contract's own word
+    async def cancel(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
         """Cancel a job that is pending or processing; a finished one stays as it is: Conflict."""
-        before = await self.job(id)
+        before = await self.job(id, tenant=tenant)
         if before.status not in {JobStatus.PENDING, JobStatus.RETRYING, JobStatus.PROCESSING}:
             raise Conflict(f"job {id} is {before.status}: only a pending or processing job can be cancelled")
         job = await self._store.cancel(JobId(id))
@@ -148,19 +151,23 @@ class Operator:
         *,
         collection: str | None = None,
         reason: Reason | None = None,
+        tenant: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Job]:
         """List dead letters."""
-        which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=reason)
+        which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=reason, tenant=tenant)
         return await self.jobs(which, limit=limit, cursor=cursor)
 
-    async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
+    async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
         """Group dead letters by their causes."""
-        return await self._store.dead_stats()
+        check_tenant(tenant)
+        return await self._store.dead_stats(tenant=tenant)
 
-    async def replay(self, id: str) -> Job:  # noqa: A002 the contract's own word
+    async def replay(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
         """Arm one failed or cancelled job again."""
+        if tenant is not None:
+            await self.job(id, tenant=tenant)
         if not await self._store.revive(JobFilter(), job=JobId(id), limit=1):
             job = await self.job(id)
             raise Conflict(f"job {id} is {job.status}: only a failed or cancelled job of a live record can be replayed")
@@ -170,11 +177,14 @@ class Operator:
     async def replay_all(self, which: JobFilter | None = None) -> Revived:
         """Arm dead letters again, by collection and reason if given; each at most once."""
         which = which or JobFilter()
+        check_tenant(which.tenant)
         await self._known(which.collection)
         counts = await self._store.counts()
         names = [which.collection] if which.collection else [name for name, count in counts.items() if count.failed]
         revived = {
-            name: await self._revive(name, which.reason, counts[name].failed) for name in names if name in counts
+            name: await self._revive(replace(which, status=JobStatus.FAILED, collection=name), counts[name].failed)
+            for name in names
+            if name in counts
         }
         found = Revived(by_collection={name: jobs for name, jobs in revived.items() if jobs})
         self._telemetry.emit(Event.REVIVED, jobs=found.total, by_collection=dict(found.by_collection))
@@ -252,9 +262,9 @@ class Operator:
             pending=pending,
         )
 
-    async def _revive(self, collection: str, reason: Reason | None, at_most: int) -> int:
+    async def _revive(self, which: JobFilter, at_most: int) -> int:
         """Bounded by what was dead at the start: a text that fails again at once must not be revived for ever."""
-        which, revived = JobFilter(status=JobStatus.FAILED, collection=collection, reason=reason), 0
+        revived = 0
         while revived < at_most:
             some = await self._store.revive(which, limit=min(REVIVE_BATCH, at_most - revived))
             if not some:

@@ -1,18 +1,63 @@
-"""URLs of databases, and the passwords in them."""
+"""URLs of databases and servers, and the secrets in them.
+
+A URL is hidden by its odd form, not by its right one: a password with an @, a slash or a sharp in it is the one that a
+mistyped URL would show. So all up to the last @ counts as user and password, and too much is hidden rather than too
+little.
+"""
 
 import re
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
-_CREDENTIALS = re.compile(r"(?P<before>://[^/?#]*?:)(?P<secret>[^/?#]*)(?=@)")
-_PARAMETER = re.compile(r"(?P<before>[?&](?:ssl)?password=)(?P<secret>[^&#]*)", re.IGNORECASE)
+HIDDEN = "***"
+# The scheme, a user, and what stands before the last @ (which may be written as a wide letter).
+_CREDENTIALS = re.compile(
+    r"^(?P<before>\s*(?:[a-z][a-z0-9+.-]*:/+)?)(?P<user>[^:/?#@]*)(?P<colon>:?)(?P<secret>.*)(?=[@\uff20\ufe6b])",
+    re.IGNORECASE | re.DOTALL,
+)
+_PARAMETER = re.compile(r"(?P<before>[?&;](?P<name>[^=&;?]*)=)(?P<secret>[^&#]*)")
+_WORD_PAIR = re.compile(r"(?P<before>\b\w*pass\w*\s*=\s*)(?P<secret>'(?:[^'\\]|\\.)*'|[^\s&#]+)", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"pass|pwd|secret|token|api_?key", re.IGNORECASE)
+_FILE = "sqlite:///"  # a path: nothing in it is a secret
+_WEB = ("http:", "https:")  # where a lone user may be a token
+_PLAIN_USER = re.compile(r"[\w.+-]*", re.ASCII)
 
 
 def without_passwords(url: str) -> str:
     """Write a URL as it may be shown."""
-    return _PARAMETER.sub(r"\g<before>***", _CREDENTIALS.sub(r"\g<before>***", url))
+    if url.startswith(_FILE):
+        return url
+    shown = _WORD_PAIR.sub(rf"\g<before>{HIDDEN}", _PARAMETER.sub(_parameter_shown, url))
+    return _CREDENTIALS.sub(_credentials_shown, shown)
 
 
 def passwords(url: str) -> list[str]:
-    """List the passwords of a URL, as they are written and as they are meant."""
-    found = [match["secret"] for pattern in (_CREDENTIALS, _PARAMETER) for match in pattern.finditer(url)]
-    return list(dict.fromkeys(text for secret in found if secret for text in (secret, unquote(secret))))
+    """List the secrets of a URL, as they are written and as they are meant."""
+    if url.startswith(_FILE):
+        return []
+    found = [match["secret"] for match in _PARAMETER.finditer(url) if _is_secret(match["name"])]
+    found += [match["secret"].strip("'") for match in _WORD_PAIR.finditer(url)]
+    if match := _CREDENTIALS.match(_PARAMETER.sub(_parameter_shown, url)):
+        found.append(match["secret"] if match["colon"] else "" if _is_shown(match) else match["user"] + match["secret"])
+    return list(
+        dict.fromkeys(text for secret in found if secret for text in (secret, unquote(secret), unquote_plus(secret)))
+    )
+
+
+def _parameter_shown(match: re.Match[str]) -> str:
+    return match["before"] + HIDDEN if _is_secret(match["name"]) else match[0]
+
+
+def _credentials_shown(match: re.Match[str]) -> str:
+    if match["colon"]:
+        return f"{match['before']}{match['user']}:{HIDDEN}"
+    return match[0] if _is_shown(match) else match["before"] + HIDDEN
+
+
+def _is_shown(match: re.Match[str]) -> bool:
+    """Say whether a user without a password is only a name."""
+    plain = not match["secret"] and _PLAIN_USER.fullmatch(match["user"]) is not None
+    return plain and not match["before"].lower().lstrip().startswith(_WEB)
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(unquote(name)) is not None

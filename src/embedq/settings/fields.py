@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from embedq.model import Budget, RetryPolicy
 from embedq.settings.addresses import passwords, without_passwords
+from embedq.settings.keys import check_keys
 from embedq.settings.sources import FileSource, Names, VariableSource
 
 MIB = 1 << 20
@@ -44,6 +45,12 @@ class Settings(BaseSettings):
         min_length=1,
         description="What embeds collections that name no embedder: `local`, `openai:MODEL`, `fake`; "
         "`…:MODEL@768` fixes the dimensions.",
+    )
+    allowed_embedders: Annotated[str | None, Names("EMBEDQ_ALLOWED_EMBEDDERS")] = Field(
+        None,
+        min_length=1,
+        description="Embedders that HTTP callers may name for a collection, with commas between; `*`: any. "
+        "Unset: those of the collections that are there. The default embedder is always among them.",
     )
     strict: Annotated[bool, Names("EMBEDQ_STRICT")] = Field(
         default=False,
@@ -112,10 +119,10 @@ class Settings(BaseSettings):
     )
     port: Annotated[int, Names("EMBEDQ_PORT")] = _number(8400, 0, 65_535, "The port of the API; 0 takes a free one.")
     api_key: Annotated[SecretStr | None, Names("EMBEDQ_API_KEY")] = Field(
-        None, min_length=1, description="The key that every route but `/health` asks for."
+        None, min_length=1, description="The key that every route but `/health` asks for; 16 characters or more."
     )
     read_key: Annotated[SecretStr | None, Names("EMBEDQ_READ_KEY")] = Field(
-        None, min_length=1, description="A second key that may read and search, but not write or operate."
+        None, min_length=1, description="A second, other key that may read and search, but not write or operate."
     )
     api_base_url: Annotated[str | None, Names("CHL_API_BASE_URL")] = Field(
         None,
@@ -161,6 +168,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
+        check_keys(self.api_key, self.read_key)
         if self.strict and self.retention_days is None:
             raise ValueError("EMBED_JOB_RETENTION_DAYS is unset: with EMBEDQ_STRICT=1 set it, from 7 to 30")
         if self.heartbeat_seconds is not None and self.heartbeat_seconds >= self.lease_seconds:
@@ -207,7 +215,15 @@ class Settings(BaseSettings):
         """List the values that must never be shown."""
         found = (self.api_key, self.read_key, self.openai_api_key, self.gemini_api_key)
         hidden = [secret.get_secret_value() for secret in found if secret is not None]
-        return (*hidden, *passwords(self.url), *passwords(self.queue_url or ""))
+        urls = (
+            self.url,
+            self.queue_url,
+            self.api_base_url,
+            self.openai_base_url,
+            self.gemini_base_url,
+            self.ollama_host,
+        )
+        return (*hidden, *(secret for url in urls if url for secret in passwords(url)))
 
     @property
     def shown_url(self) -> str:

@@ -8,10 +8,16 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from embedq.errors import SettingsError
+from embedq.settings.addresses import without_passwords
 from embedq.settings.fields import Settings
 from embedq.settings.reference import bounds, is_secret
-from embedq.settings.sources import config_path, read_file, variables_of
+from embedq.settings.sources import CONFIG_VARIABLE, config_path, found_file, read_file, variables_of
 
+KEYS_AND_ADDRESSES = (  # each key is sent to this address
+    ("openai_base_url", "openai_api_key"),
+    ("gemini_base_url", "gemini_api_key"),
+    ("api_base_url", "api_key"),
+)
 SHOWN = 80  # characters of a wrong value
 
 
@@ -19,10 +25,36 @@ def load(**given: Any) -> Settings:  # noqa: ANN401 each is of its own field's t
     """Read the settings; what is given here wins over environment and file. None counts as not given."""
     given = {name: value for name, value in given.items() if value is not None}
     try:
-        return Settings(**given)
+        settings = Settings(**given)
     except ValidationError as error:
         said = [_sentence(detail, given) for detail in error.errors()]
         raise SettingsError("\n".join(dict.fromkeys(said))) from None  # the cause would show values
+    _check_where_keys_go(settings, given)
+    return settings
+
+
+def _check_where_keys_go(settings: Settings, given: Mapping[str, Any]) -> None:
+    """Refuse that a file which just lies here sends a key of the environment somewhere; one that was named may."""
+    found = found_file()
+    if found is None:
+        return
+    content = read_file()
+    for address, key in KEYS_AND_ADDRESSES:
+        if getattr(settings, key) and _is_from_file(address, given, content) and not _is_from_file(key, given, content):
+            [*_, variable] = variables_of(Settings.model_fields[address])
+            [*_, secret] = variables_of(Settings.model_fields[key])
+            shown = without_passwords(getattr(settings, address))
+            raise SettingsError(
+                f"{address} in {found} would send the {secret} of your environment to {shown}, and a file that just "
+                f"lies in the working directory may not: set {CONFIG_VARIABLE}={found} if it is meant, set {variable} "
+                "in the environment, or write the key into the file too"
+            )
+
+
+def _is_from_file(name: str, given: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
+    variables = variables_of(Settings.model_fields[name])
+    elsewhere = name in given or any(variable in os.environ for variable in variables)
+    return not elsewhere and any(key in content for key in (name, *variables))
 
 
 def _sentence(detail: ErrorDetails, given: Mapping[str, Any]) -> str:
@@ -52,5 +84,5 @@ def _origin(name: str, given: Mapping[str, Any]) -> tuple[str, object]:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = repr(without_passwords(value) if isinstance(value, str) else value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -71,9 +71,13 @@ def fields_of(source: PydanticBaseSettingsSource) -> dict[str, FieldInfo]:
 def config_path() -> Path | None:
     """Find the settings file, if there is one."""
     named = os.environ.get(CONFIG_VARIABLE)
-    if named:
-        return Path(named)
-    return Path(CONFIG_FILE) if Path(CONFIG_FILE).is_file() else None
+    return Path(named) if named else found_file()
+
+
+def found_file() -> Path | None:
+    """Find the settings file that lies in the working directory and that nobody has named."""
+    unnamed = not os.environ.get(CONFIG_VARIABLE)
+    return Path(CONFIG_FILE) if unnamed and Path(CONFIG_FILE).is_file() else None
 
 
 def read_file() -> dict[str, Any]:

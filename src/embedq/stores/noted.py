@@ -73,6 +73,7 @@ class Listed:
     """Which stretch of a list of records is wanted."""
 
     status: str | None
+    tenant: str | None
     limit: int
     cursor: str | None
     max_bytes: int | None

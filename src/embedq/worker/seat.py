@@ -10,6 +10,7 @@ from enum import StrEnum
 from embedq.errors import NotNow, StoreError, Transient
 from embedq.model import Budget, Space, Vector
 from embedq.policy.attempts import THROTTLING, delay, fault_of
+from embedq.policy.echoes import cleared
 from embedq.ports import Embedder
 from embedq.telemetry import Event
 from embedq.worker.answers import checked
@@ -129,6 +130,8 @@ class Seat:
                 answer = await self.embedder.embed(texts)
         except TimeoutError as error:
             raise Transient(f"{self.name} did not answer within {deadline:g} s", code="timeout") from error
+        except Exception as error:  # noqa: BLE001 whatever an embedder raises may quote the texts
+            raise cleared(error, texts) from None
         vectors = checked(answer, texts=len(texts), dimensions=self.space.dimensions)
         if self.space.dimensions is None:
             fixed = await self._kit.store.learn(self.space.id, vectors.shape[1])

@@ -69,8 +69,8 @@ def test_metrics_show_the_queue_for_prometheus(place: Place) -> None:
 
 def test_admin_routes_need_the_key(place: Place) -> None:
     """With EMBEDQ_API_KEY set, only its bearer operates; the read key looks, and nobody else sees more than health."""
-    api = place.serve(EMBEDQ_API_KEY="a-secret-key", EMBEDQ_READ_KEY="a-read-key")
-    reader = httpx.Client(base_url=api.url, headers={"Authorization": "Bearer a-read-key"})
+    api = place.serve(EMBEDQ_API_KEY="a-secret-key-for-all", EMBEDQ_READ_KEY="a-read-key-for-some")
+    reader = httpx.Client(base_url=api.url, headers={"Authorization": "Bearer a-read-key-for-some"})
     stranger = httpx.Client(base_url=api.url)
 
     assert stranger.get("/health").status_code == 200
@@ -82,7 +82,7 @@ def test_admin_routes_need_the_key(place: Place) -> None:
     assert reader.post("/admin/queue/pause").status_code == 403
     assert not api.status()["paused"]
     assert api.act("pause") == {"status": "paused"}
-    assert "a-secret-key" not in api.errors + api.output
+    assert "a-secret-key-for-all" not in api.errors + api.output
 
 
 def test_without_a_key_no_other_address_is_served(place: Place) -> None:

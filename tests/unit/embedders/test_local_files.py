@@ -1,6 +1,7 @@
 import multiprocessing
 import os
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import huggingface_hub
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from embedq.embedders import local_weights
-from embedq.embedders.local_cache import cache_folder, graph
+from embedq.embedders.local_cache import GRAPH_SHA256, cache_folder, graph
+from embedq.embedders.local_graph import build
 from embedq.embedders.local_model import LocalModel
 from embedq.embedders.local_tokens import TextTokenizer, surely_whole
 from embedq.embedders.local_weights import MAX_TOKENS, MODEL_DIR, TOKENIZER, WEIGHTS, Source, locate
@@ -105,6 +107,59 @@ def test_the_graph_is_built_once_and_checked(source: Source, tmp_path: Path) -> 
     assert again == built
     assert built.stat().st_size > 80_000_000
     assert list(tmp_path.iterdir()) == [built]
+
+
+def test_what_is_built_is_what_it_must_be(source: Source) -> None:
+    """The weights make the very bytes that the code names: only these are ever loaded from a cache."""
+    assert sha256(build(source.verified(WEIGHTS))).hexdigest() == GRAPH_SHA256
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_forged_graph_is_not_loaded(source: Source, tmp_path: Path, *, link: bool) -> None:
+    """A file whose name agrees with its content is not enough, nor a link at the right place: it is built again."""
+    right = graph(source, tmp_path)
+    assert isinstance(right, Path)
+    forged = right.read_bytes()[:-1] + b"!"
+    right.unlink()
+    named = right.with_name(right.name.replace(GRAPH_SHA256, sha256(forged).hexdigest()))
+    named.write_bytes(forged)
+    if link:
+        right.symlink_to(named)
+    else:
+        right.write_bytes(forged)
+
+    again = graph(source, tmp_path)
+
+    assert again == right
+    assert not right.is_symlink()
+    assert sha256(right.read_bytes()).hexdigest() == GRAPH_SHA256
+    assert named.read_bytes() == forged
+
+
+def test_a_cache_is_its_users_alone(source: Source, tmp_path: Path) -> None:
+    """With the loosest umask folder and file are private, and a folder that others could write is closed to them."""
+    before = os.umask(0)
+    try:
+        kept = graph(source, tmp_path / "made")
+        (tmp_path / "open").mkdir(mode=0o777)
+        closed = graph(source, tmp_path / "open")
+    finally:
+        os.umask(before)
+
+    for path in (kept, closed):
+        assert isinstance(path, Path)
+        assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_cache_of_another_user_is_not_used(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's folder may change under us: the graph is built and used from memory."""
+    if os.geteuid() == 0:
+        os.chown(tmp_path, 12_345, 12_345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+
+    assert isinstance(graph(source, tmp_path), bytes)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_cache_the_model_works_from_memory(source: Source, tmp_path: Path) -> None:

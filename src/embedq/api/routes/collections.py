@@ -8,7 +8,7 @@ from embedq import model
 from embedq.api import answers, requests
 from embedq.api.parameters import MAX_PAGE, Cursor, Limit, Name, page
 from embedq.api.problems import documented
-from embedq.api.rooms import TheClient
+from embedq.api.rooms import TheChoices, TheClient
 from embedq.api.strict import StrictRoute
 from embedq.client import shown
 
@@ -24,12 +24,15 @@ async def list_collections(client: TheClient, limit: Limit = MAX_PAGE, cursor: C
 
 @router.put("/collections/{collection:segment}", responses=documented(400, 409, 507))
 async def declare_collection(
-    collection: Name, client: TheClient, body: requests.NewCollection | None = None
+    collection: Name, client: TheClient, choices: TheChoices, body: requests.NewCollection | None = None
 ) -> answers.Collection:
     """Declare a collection. The same declaration again changes nothing.
 
-    Another `text_from` embeds again what changes by it. Another `embedder` over existing records is refused.
+    Another `text_from` embeds again what changes by it. Another `embedder` over existing records is refused, and so is
+    one that the operator has not allowed.
     """
+    if body and body.embedder is not None:
+        await choices.check(collection, body.embedder)
     asked = (body or requests.NewCollection()).model_dump(exclude_none=True)
     return shaped(await client.declare(collection, **asked))
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from embedq.api import answers, reports, requests
-from embedq.api.parameters import Cursor, JobPath, Limit, OfCollection
+from embedq.api.parameters import Cursor, JobPath, Limit, OfCollection, OfTenant
 from embedq.api.problems import documented
 from embedq.api.rooms import TheOperator
 from embedq.api.strict import StrictRoute
@@ -20,25 +20,26 @@ async def list_dead(
     operator: TheOperator,
     collection: OfCollection = None,
     reason: Annotated[DeadReason | None, Query(description="Only those that ended so.")] = None,
+    tenant: OfTenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> answers.DeadPage:
     """List dead letters with what went wrong."""
     why = None if reason is None else Reason(reason)
-    page = await operator.dead(collection=collection, reason=why, limit=limit, cursor=cursor)
+    page = await operator.dead(collection=collection, reason=why, tenant=tenant, limit=limit, cursor=cursor)
     return answers.DeadPage.model_validate(shown.dead_letters(page))
 
 
 @router.get("/stats", responses=documented())
-async def dead_stats(operator: TheOperator) -> answers.DeadStats:
+async def dead_stats(operator: TheOperator, tenant: OfTenant = None) -> answers.DeadStats:
     """Group dead letters by their causes."""
-    return answers.DeadStats.model_validate(shown.causes(await operator.dead_stats()))
+    return answers.DeadStats.model_validate(shown.causes(await operator.dead_stats(tenant=tenant)))
 
 
 @router.post("/{id:segment}/replay", responses=documented(404, 409, 507))
-async def replay_one(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
+async def replay_one(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> answers.Job:  # noqa: A002 the contract's own word
     """Arm one failed or cancelled job again."""
-    return answers.Job.model_validate(shown.job(await operator.replay(id)))
+    return answers.Job.model_validate(shown.job(await operator.replay(id, tenant=tenant)))
 
 
 @router.post("/replay", responses=documented(400, 404, 507))
@@ -46,5 +47,6 @@ async def replay_many(operator: TheOperator, body: requests.Replay | None = None
     """Arm dead letters again, by collection and reason if given."""
     which = body or requests.Replay()
     why = None if which.reason is None else Reason(which.reason)
-    revived = await operator.replay_all(JobFilter(status=JobStatus.FAILED, collection=which.collection, reason=why))
+    dead = JobFilter(status=JobStatus.FAILED, collection=which.collection, reason=why, tenant=which.tenant)
+    revived = await operator.replay_all(dead)
     return reports.Replayed(replayed=reports.Tally(**revived.facts()))

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from embedq.api import answers, requests
-from embedq.api.parameters import Cursor, JobPath, Limit, OfCollection
+from embedq.api.parameters import Cursor, JobPath, Limit, OfCollection, OfTenant
 from embedq.api.problems import documented
 from embedq.api.rooms import TheClient, TheOperator
 from embedq.api.strict import StrictRoute
@@ -26,7 +26,9 @@ async def create_job(
     body: requests.NewJob, client: TheClient, operator: TheOperator, response: Response
 ) -> answers.Job | answers.Receipt:
     """Give a record a job. One that is queued already is answered with as it is."""
-    receipt = await client.enqueue(body.collection, body.record_id, force=body.force, priority=body.priority)
+    receipt = await client.enqueue(
+        body.collection, body.record_id, force=body.force, priority=body.priority, tenant=body.tenant
+    )
     if receipt.job_id is None:
         response.status_code = 200
         return answers.Receipt.model_validate(receipt)
@@ -38,21 +40,23 @@ async def list_jobs(
     operator: TheOperator,
     status: Annotated[JobStatus | None, Query(description="`retrying`: pending, with failures behind it.")] = None,
     collection: OfCollection = None,
+    tenant: OfTenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> answers.JobPage:
     """List jobs."""
-    page = await operator.jobs(JobFilter(status=status, collection=collection), limit=limit, cursor=cursor)
+    which = JobFilter(status=status, collection=collection, tenant=tenant)
+    page = await operator.jobs(which, limit=limit, cursor=cursor)
     return answers.JobPage.model_validate(shown.jobs(page))
 
 
 @router.get("/jobs/embedding/{id:segment}", responses=documented(404))
-async def read_job(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
+async def read_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> answers.Job:  # noqa: A002 the contract's own word
     """Read a job."""
-    return answers.Job.model_validate(shown.job(await operator.job(id)))
+    return answers.Job.model_validate(shown.job(await operator.job(id, tenant=tenant)))
 
 
 @router.delete("/jobs/embedding/{id:segment}", responses=documented(404, 409, 507))
-async def cancel_job(id: JobPath, operator: TheOperator) -> answers.Job:  # noqa: A002 the contract's own word
+async def cancel_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> answers.Job:  # noqa: A002 the contract's own word
     """Cancel a job that is pending or processing."""
-    return answers.Job.model_validate(shown.job(await operator.cancel(id)))
+    return answers.Job.model_validate(shown.job(await operator.cancel(id, tenant=tenant)))

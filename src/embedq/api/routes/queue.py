@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from embedq.api import reports
-from embedq.api.parameters import OfCollection
+from embedq.api.parameters import OfCollection, OfTenant
 from embedq.api.presence import while_connected
 from embedq.api.problems import documented
 from embedq.api.rooms import TheOperator
@@ -52,9 +52,11 @@ async def drain_queue(
 
 
 @router.post("/retry-failed", responses=documented(404, 507))
-async def retry_failed(operator: TheOperator, collection: OfCollection = None) -> reports.Retried:
-    """Arm all dead letters again, or those of one collection."""
-    return reports.Retried(retried=reports.Tally(**(await operator.retry_failed(collection)).facts()))
+async def retry_failed(
+    operator: TheOperator, collection: OfCollection = None, tenant: OfTenant = None
+) -> reports.Retried:
+    """Arm all dead letters again, or those of one collection or tenant."""
+    return reports.Retried(retried=reports.Tally(**(await operator.retry_failed(collection, tenant=tenant)).facts()))
 
 
 @router.post("/requeue-stale", responses=documented(507))

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Query
 from pydantic import SkipValidation
 
 from embedq.api import answers, requests
-from embedq.api.parameters import Cursor, Limit, Name, RecordPath
+from embedq.api.parameters import Cursor, Limit, Name, OfTenant, RecordPath
 from embedq.api.problems import documented
 from embedq.api.rooms import TheClient
 from embedq.api.strict import StrictRoute
@@ -44,11 +44,12 @@ async def list_records(
     collection: Name,
     client: TheClient,
     embedding_status: Annotated[EmbeddingStatus | None, Query(description="Only records that stand so.")] = None,
+    tenant: OfTenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> answers.RecordPage:
     """List records."""
-    page = await client.records(collection, status=embedding_status, limit=limit, cursor=cursor)
+    page = await client.records(collection, status=embedding_status, tenant=tenant, limit=limit, cursor=cursor)
     return answers.RecordPage.model_validate(page)
 
 
@@ -63,18 +64,25 @@ async def read_record(
     id: RecordPath,  # noqa: A002 the contract's own word
     client: TheClient,
     include: Annotated[Literal["vector"] | None, Query(description="What to add to the record.")] = None,
+    tenant: OfTenant = None,
 ) -> answers.Record:
     """Read a record and how its embedding stands."""
-    record = await client.get(collection, id, with_vector=include == "vector")
+    record = await client.get(collection, id, with_vector=include == "vector", tenant=tenant)
     shape = answers.RecordWithVector if include == "vector" else answers.Record
     return shape.model_validate(record)
 
 
 @router.patch("/collections/{collection:segment}/records/{id:segment}", responses=documented(400, 404, 409, 507))
-async def patch_record(collection: Name, id: RecordPath, body: Changes, client: TheClient) -> answers.Receipt:  # noqa: A002 the contract's own word
+async def patch_record(
+    collection: Name,
+    id: RecordPath,  # noqa: A002 the contract's own word
+    body: Changes,
+    client: TheClient,
+    tenant: OfTenant = None,
+) -> answers.Receipt:
     """Merge a change into a record. It is embedded again only if its text changed."""
     changes: Any = body
-    return answers.Receipt.model_validate(await client.patch(collection, id, changes))
+    return answers.Receipt.model_validate(await client.patch(collection, id, changes, tenant=tenant))
 
 
 @router.delete("/collections/{collection:segment}/records/{id:segment}", responses=documented(404, 507))
@@ -83,18 +91,24 @@ async def delete_record(
     id: RecordPath,  # noqa: A002 the contract's own word
     client: TheClient,
     purge: Annotated[bool, Query(description="Remove text and vector for good.")] = False,  # noqa: FBT002 a query parameter has a name
+    tenant: OfTenant = None,
 ) -> answers.Deleted:
     """Take a record out of search at once and cancel its job. A later write of the id brings it back."""
-    await client.delete(collection, [id], purge=purge)
+    await client.delete(collection, [id], purge=purge, tenant=tenant)
     return answers.Deleted(id=id, purged=purge)
 
 
 @router.post(
     "/collections/{collection:segment}/records/{id:segment}/regenerate", status_code=202, responses=documented(404, 507)
 )
-async def regenerate_record(collection: Name, id: RecordPath, client: TheClient) -> answers.Receipt:  # noqa: A002 the contract's own word
+async def regenerate_record(
+    collection: Name,
+    id: RecordPath,  # noqa: A002 the contract's own word
+    client: TheClient,
+    tenant: OfTenant = None,
+) -> answers.Receipt:
     """Embed a record again, even if its vector is current. The old vector serves until then."""
-    return answers.Receipt.model_validate(await client.regenerate(collection, id))
+    return answers.Receipt.model_validate(await client.regenerate(collection, id, tenant=tenant))
 
 
 def _read(body: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 it is what the caller sent

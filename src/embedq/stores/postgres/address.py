@@ -1,14 +1,18 @@
 """Where the database is, and how it may be spoken to."""
 
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from embedq.errors import SettingsError
+from embedq.settings.addresses import HIDDEN, passwords
 
 SCHEMES = ("postgresql", "postgres")
 POOLER = "pooler"
 LAST_PORT = 65_535
 ON, OFF = "transaction", "none"
+WRITE = (
+    "EMBEDQ_URL: write postgresql://user@host/database; in a password, / is written %2F, @ %40, # %23, ? %3F and : %3A"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,13 @@ class Address:
     shown: str  # without user and password
     pooler: bool  # a transaction pooler stands between: no session of our own
     hosts: list[str] = field(hash=False, compare=False)  # a URL for each; the one that answered last stands first
+    secrets: tuple[str, ...] = ()
+
+    def hide(self, said: str) -> str:
+        """Take the secrets out of what the driver says."""
+        for secret in self.secrets:
+            said = said.replace(secret, HIDDEN)
+        return said
 
     def prefer(self, host: str) -> None:
         """Begin with this host from now on: one that is gone without a word costs everybody who asks it first."""
@@ -32,13 +43,11 @@ class Address:
 
 def parse(url: str, *, pooler: bool = False) -> Address:
     """Read a URL; `pooler=transaction` in it is ours and wins over the setting, everything else is the driver's."""
-    parts = urlsplit(url)
-    if parts.scheme.partition("+")[0] not in SCHEMES:
-        raise SettingsError("EMBEDQ_URL: write postgresql://user@host/database")
+    parts = _split(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     asked = dict(query).get(POOLER, ON if pooler else OFF)
     if asked not in {ON, OFF}:
-        raise SettingsError(f"EMBEDQ_URL: {POOLER}={asked!r}: write {POOLER}={ON}, or leave it out")
+        raise SettingsError(f"EMBEDQ_URL: what {POOLER}= says is not known: write {POOLER}={ON}, or leave it out")
     rest = urlencode([(name, value) for name, value in query if name != POOLER])
     user, at, hosts = parts.netloc.rpartition("@")
     for port in (*map(_port, hosts.split(",")), *dict(query).get("port", "").split(",")):
@@ -50,7 +59,21 @@ def parse(url: str, *, pooler: bool = False) -> Address:
     urls = [
         urlunsplit(("postgresql", f"{user}{at}{host}", parts.path, rest, "")) for host in (hosts, *hosts.split(","))
     ]
-    return Address(urls[0], f"{hosts}{parts.path}", asked == ON, urls[1:])
+    return Address(urls[0], f"{hosts}{parts.path}", asked == ON, urls[1:], tuple(passwords(url)))
+
+
+def _split(url: str) -> SplitResult:
+    """Take a URL apart, and refuse one whose password would be read as something else; it is never shown."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its words would show the URL
+        raise SettingsError(WRITE) from None
+    user, _, _ = parts.netloc.rpartition("@")
+    names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    odd = "@" in user + parts.path + "".join(names) or parts.fragment
+    if parts.scheme.partition("+")[0] not in SCHEMES or not url.partition(":")[2].startswith("//") or odd:
+        raise SettingsError(WRITE)
+    return parts
 
 
 def _port(host: str) -> str:

@@ -67,8 +67,8 @@ async def _connect_to(host: str, address: Address, *, bounded: bool) -> Connecti
             statement_cache_size=0 if address.pooler else 100,
             server_settings=None if address.pooler else session,
         )
-    except ValueError as error:  # the driver's own words about a URL it cannot read; they name no password
-        raise StoreUnusable(f"EMBEDQ_URL cannot be used: {error}") from error
+    except ValueError as error:  # the driver's own words about a URL it cannot read; as cause they would show it
+        raise StoreUnusable(f"EMBEDQ_URL cannot be used: {address.hide(str(error))}") from None
     _notice_silence(connection)
     if address.pooler:
         _keep_settings(connection)

@@ -145,12 +145,13 @@ class PostgresCorpus:
         collection: str,
         *,
         status: str | None = None,
+        tenant: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         max_bytes: int | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
-        which = Listed(status=status, limit=limit, cursor=cursor, max_bytes=max_bytes)
+        which = Listed(status=status, tenant=tenant, limit=limit, cursor=cursor, max_bytes=max_bytes)
         return await self._database.run(lambda db: reading.page(db, collection, which), repeat=True)
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:

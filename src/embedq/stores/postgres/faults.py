@@ -95,6 +95,7 @@ REFUSED: tuple[tuple[frozenset[str], str], ...] = (
         "EMBEDQ_URL: {shown} does not take a parameter of the URL ({error}): correct it, or leave it out",
     ),
 )
+QUOTED = re.compile(r"^(invalid input for query argument \$\d+).*")
 NAMED = re.compile(r"database \"(.+)\" does not exist")
 
 # Which grant is missing, by the server's words.
@@ -191,5 +192,7 @@ def _is_from_a_pooler(error: BaseException) -> bool:
 
 
 def _brief(error: BaseException) -> str:
-    """Name an error in one line."""
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no more is known'}"
+    """Name an error in one line; of a value that the driver could not send, only which one it was."""
+    said = str(error).splitlines()[0] if str(error) else "no more is known"
+    quoted = QUOTED.match(said)
+    return f"{type(error).__name__}: {quoted[1] if quoted else said}"

@@ -142,6 +142,9 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]
     if which.reason is not None:
         values.append(str(which.reason))
         conditions += f" AND j.reason = ${len(values) + 1}"
+    if which.tenant is not None:
+        values.append(which.tenant)
+        conditions += f" AND x.tenant = ${len(values) + 1}"
     return conditions, values
 
 

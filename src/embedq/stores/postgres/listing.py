@@ -32,7 +32,7 @@ JOBS = f"""
 WITH held AS MATERIALIZED (
   SELECT u.job, u.arms, l.since, l.until, w.name FROM embedq.lease l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms)
   LEFT JOIN embedq.worker w ON w.id = l.worker)
-SELECT j.*, c.name AS collection_name, c.retry, x.id AS record_id, {SPACE}, w.name AS worker_name,
+SELECT j.*, c.name AS collection_name, c.retry, x.id AS record_id, x.tenant, {SPACE}, w.name AS worker_name,
   h.since, h.until, h.name AS holder, {{place}} AS place
 FROM {{source}} JOIN embedq.collection c ON c.id = j.collection JOIN embedq.space s ON s.id = (j.id & 4095)
 JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} LEFT JOIN embedq.worker w ON w.id = j.worker
@@ -46,6 +46,7 @@ CHOSEN = """
 (SELECT q.* FROM embedq.{room} q JOIN embedq.collection c ON c.id = q.collection AND c.name IS NOT NULL
  WHERE {{chosen}} ORDER BY {order} LIMIT {{limit}}) q JOIN embedq.job j ON j.id = q.job
 """
+CHOSEN_TENANT = f"(q.job >> {SPACE_BITS}) IN (SELECT x.rid FROM embedq.record x WHERE x.tenant = ${{0}})"
 MOMENT = "timestamptz 'epoch' + interval '1 microsecond' * "
 ROOMS = (
     Room(
@@ -92,13 +93,14 @@ OLDEST = f"""
 SELECT c.name, {NOW} - o.oldest AS waits FROM embedq.collection c, embedq.oldest(c.id, c.space) o (oldest)
 WHERE c.name IS NOT NULL AND o.oldest IS NOT NULL
 """
-DEAD = """
+DEAD = f"""
 SELECT * FROM (
   SELECT c.name AS collection, j.reason, j.error::json ->> 'category' AS category, j.error::json ->> 'code' AS code,
     count(*) AS count, max(j.failed_at) AS newest_at,
     (array_agg(j.error::json ->> 'message' ORDER BY j.failed_at DESC))[1] AS example
   FROM embedq.job j JOIN embedq.collection c ON c.id = j.collection
-  WHERE j.failed_at IS NOT NULL AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4) z
+  JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS}
+  WHERE j.failed_at IS NOT NULL AND c.name IS NOT NULL AND ($1::text IS NULL OR x.tenant = $1) GROUP BY 1, 2, 3, 4) z
 ORDER BY count DESC, collection COLLATE "C", reason COLLATE "C", category COLLATE "C", code COLLATE "C"
 """
 
@@ -151,6 +153,10 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[list[str], list
     if which.reason is not None:
         conditions.append(f"j.reason = ${len(values) + 1}")
         values.append(str(which.reason))
+    if which.tenant is not None:
+        condition = CHOSEN_TENANT if which.status is JobStatus.PENDING else "x.tenant = ${0}"
+        conditions.append(condition.format(len(values) + 1))
+        values.append(which.tenant)
     return conditions, values
 
 
@@ -189,6 +195,7 @@ def _job(row: Mapping[str, Any]) -> Job:
         id=job_id(row["id"], row["serial"]),
         collection=row["collection_name"],
         record_id=RecordId(row["record_id"]),
+        tenant=row["tenant"],
         space=str(read_space(row)),
         status=shown,
         priority=Priority(row["priority"]),
@@ -230,6 +237,6 @@ async def oldest_pending(db: Connection, now: datetime | None) -> dict[str, time
     return {row["name"]: max(row["waits"], timedelta(0)) for row in await db.fetch(OLDEST, now)}
 
 
-async def dead_stats(db: Connection) -> list[dict[str, Any]]:
+async def dead_stats(db: Connection, tenant: str | None) -> list[dict[str, Any]]:
     """Group dead letters by their causes."""
-    return [dict(row) for row in await db.fetch(DEAD)]
+    return [dict(row) for row in await db.fetch(DEAD, tenant)]

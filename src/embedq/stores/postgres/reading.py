@@ -41,14 +41,15 @@ SELECT {COLUMNS}, NULL AS vector, false AS truncated FROM embedq.missing m
 JOIN embedq.record x ON x.rid = m.record
 LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
 LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
-WHERE m.collection = $1 AND m.record > $3 AND g.hash IS DISTINCT FROM x.hash ORDER BY m.record LIMIT {{limit}}
+WHERE m.collection = $1 AND m.record > $3 AND g.hash IS DISTINCT FROM x.hash {{filter}}
+ORDER BY m.record LIMIT {{limit}}
 """
 LIST_FAILED = f"""
 SELECT {COLUMNS}, NULL AS vector, false AS truncated FROM embedq.given_up g
 JOIN embedq.record x ON x.rid = g.record AND x.hash = g.hash AND x.valid_to IS NULL
 JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
 LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
-WHERE g.collection = $1 AND g.record > $3 ORDER BY g.record LIMIT {{limit}}
+WHERE g.collection = $1 AND g.record > $3 {{filter}} ORDER BY g.record LIMIT {{limit}}
 """
 
 # As much of a list as fits into some bytes of text and attributes, and at least one; with the bytes up to each.
@@ -86,19 +87,23 @@ async def get(
 
 async def page(db: Connection, name: str, which: Listed) -> Page[Record]:
     """List live records."""
-    status, limit, cursor = which.status, which.limit, which.cursor
+    status, tenant, limit, cursor = which.status, which.tenant, which.limit, which.cursor
     collection = await find(db, name)
     wanted = None if status is None else EmbeddingStatus(status)
     by_id = wanted in (None, EmbeddingStatus.EMBEDDED)
+    filter_ = "" if tenant is None else "AND x.tenant = $4"
     if by_id:
-        filter_ = "" if wanted is None else "AND m.record IS NULL"
+        filter_ += "" if wanted is None else " AND m.record IS NULL"
         columns = {"truncated": "v.truncated", "filter": filter_, "limit": str(limit)}
         statement = await _with_vectors(db, LIST, collection.space, **columns)
     else:
-        statement = (LIST_PENDING if wanted is EmbeddingStatus.PENDING else LIST_FAILED).format(limit=limit)
+        statement = (LIST_PENDING if wanted is EmbeddingStatus.PENDING else LIST_FAILED).format(
+            limit=limit, filter=filter_
+        )
     after = (cursor or "") if by_id else number(cursor)
     statement = WITHIN.format(statement=statement, most=which.most - 1)
-    rows = await db.fetch(statement, collection.id, collection.space, after)
+    asked = (collection.id, collection.space, after)
+    rows = await db.fetch(statement, *asked, *([] if tenant is None else [tenant]))
     full = rows and (len(rows) == limit or rows[-1]["bytes"] >= which.most)
     following = str(rows[-1]["id" if by_id else "rid"]) if full else None
     return Page([_record(collection, row) for row in rows], following)

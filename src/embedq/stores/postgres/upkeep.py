@@ -93,9 +93,9 @@ class PostgresUpkeep:
             await self._database.write(lambda db: keeping.revive(db, which, job, limit, now), repeat=True)
         )
 
-    async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
+    async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
         """See `ports.Operating`."""
-        return await self._database.run(listing.dead_stats, repeat=True)
+        return await self._database.run(lambda db: listing.dead_stats(db, tenant), repeat=True)
 
     async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:
         """See `ports.Operating`."""

@@ -13,6 +13,7 @@ from embedq.stores.sqlite.connection import connect, speaking
 from embedq.stores.sqlite.follower import Follower
 from embedq.stores.sqlite.index_slots import Rids
 from embedq.stores.sqlite.moments import clock
+from embedq.stores.sqlite.private import create_database
 from embedq.stores.sqlite.readers import Readers
 from embedq.stores.sqlite.schema import migrate
 from embedq.stores.sqlite.transaction import Transaction
@@ -117,6 +118,7 @@ def install(path: Path) -> None:
         raise StoreUnusable(f"the folder {path.parent} does not exist: create it, or change EMBEDQ_URL")
     if path.is_dir():
         raise StoreUnusable(f"{path} is a folder: name a file in EMBEDQ_URL")
+    create_database(path)
     db = connect(path, create=True)
     try:
         migrate(db, path)

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from embedq.errors import StoreUnusable
+from embedq.stores.sqlite.private import open_lock
+
 PATIENCE = 0.5  # seconds: how long a stopped holder can delay a writer
 COURTESY = 0.02  # seconds: how long bulky work lets others go first
 FIRST_PAUSE, LONGEST_PAUSE = 0.0001, 0.0005
@@ -20,9 +23,14 @@ class Gate:
 
     def __init__(self, path: Path) -> None:
         """Open the gate's files beside the database."""
-        self._bulk, self._next, self._lock = (
-            os.open(f"{path}.{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644) for name in ("bulk", "next", "lock")
-        )
+        try:
+            self._bulk, self._next, self._lock = (
+                open_lock(f"{path}.{name}", path) for name in ("bulk", "next", "lock")
+            )
+        except OSError as error:
+            raise StoreUnusable(
+                f"{error.filename} cannot be opened ({error.strerror}): it must be a file that this user may read"
+            ) from error
 
     def enter(self, *, bulk: bool) -> None:
         """Wait for our turn, within the deadline."""

@@ -1,5 +1,6 @@
 """A search index kept beside the database, so that the next process need not build it."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from embedq.model import Vector
+from embedq.stores.sqlite import private
 from embedq.stores.sqlite.index import FlatIndex
 from embedq.stores.sqlite.index_rows import Witness
 from embedq.stores.sqlite.index_slots import Rids
@@ -57,7 +59,9 @@ class IndexFile:
 
     def __init__(self, path: Path) -> None:
         """Name the file; it need not exist."""
-        self._path = path
+        self._name = path.name
+        self._folder = path.parent
+        self._database = Path(str(path.parent).removesuffix(".index"))  # the folder is named after it
 
     def header(self) -> Header | None:
         """Read what is saved. None: nothing. Raise Misfit if it is no index file, or not whole."""
@@ -79,27 +83,29 @@ class IndexFile:
         if the disk does not take it.
         """
         try:
-            self._path.parent.mkdir(exist_ok=True)
-            with self._alone():
+            private.create_folder(self._folder, self._database)
+            with private.opened_folder(self._folder) as folder, self._alone(folder):
                 if self._is_as_new_as(header):
                     return False
-                self._replace(header, index, changes)
+                self._replace(folder, header, index, changes)
                 return True
         except OSError as error:
             raise Misfit(f"it cannot be written: {error.strerror}") from error
 
     def remove(self) -> None:
         """Take the file away with what belongs to it."""
-        for path in (self._path, self._beside("new"), self._beside("lock")):
-            path.unlink(missing_ok=True)
-
-    def _beside(self, suffix: str) -> Path:
-        return self._path.with_name(f"{self._path.name}.{suffix}")
+        with contextlib.suppress(OSError), private.opened_folder(self._folder) as folder:
+            for name in (self._name, f"{self._name}.new", f"{self._name}.lock"):
+                _unlink(name, folder)
 
     @contextmanager
     def _reading(self) -> Iterator[BinaryIO | None]:
         try:
-            with self._path.open("rb", buffering=0) as file:
+            with private.opened_folder(self._folder) as folder:
+                handle = os.open(self._name, os.O_RDONLY | private.SAFE, dir_fd=folder)
+            with os.fdopen(handle, "rb", buffering=0) as file:
+                if not private.is_trusted(handle, self._database):
+                    raise Misfit("it is another user's, or anybody could have written it")
                 yield file
         except FileNotFoundError:
             yield None
@@ -107,14 +113,17 @@ class IndexFile:
             raise Misfit(f"it cannot be read: {error.strerror}") from error
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, folder: int) -> Iterator[None]:
         """Keep other writers out. The kernel frees the lock of a process that dies."""
-        with self._beside("lock").open("wb") as lock:
+        lock = private.open_lock(f"{self._name}.lock", self._database, folder)
+        try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as busy:
                 raise Busy("another process is writing it") from busy
             yield
+        finally:
+            os.close(lock)
 
     def _is_as_new_as(self, header: Header) -> bool:
         try:
@@ -123,15 +132,22 @@ class IndexFile:
             return False
         return there is not None and there.same_index(header) and there.mark >= header.mark
 
-    def _replace(self, header: Header, index: FlatIndex, changes: int) -> None:
-        new = self._beside("new")
+    def _replace(self, folder: int, header: Header, index: FlatIndex, changes: int) -> None:
+        """Write a file of our own making, whatever lies there, and put it in place by its name in this very folder."""
+        new = f"{self._name}.new"
+        _unlink(new, folder)
         try:
-            with new.open("wb", buffering=0) as file:
+            with os.fdopen(private.create(new, self._database, folder), "wb", buffering=0) as file:
                 _write(file, header, index, changes)
                 os.fsync(file.fileno())
-            new.replace(self._path)
+            os.replace(new, self._name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
-            new.unlink(missing_ok=True)
+            _unlink(new, folder)
+
+
+def _unlink(name: str, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
 
 
 def _subject(header: Header) -> tuple[int, ...]:

@@ -179,6 +179,9 @@ def _dead(db: sqlite3.Connection, which: JobFilter) -> tuple[list[str], list[obj
     if which.reason is not None:
         conditions.append("j.reason = ?")
         values.append(which.reason)
+    if which.tenant is not None:
+        conditions.append("x.tenant = ?")
+        values.append(which.tenant)
     return conditions, values, "INDEXED BY embedq_job_failed"
 
 

@@ -17,7 +17,7 @@ from embedq.stores.sqlite.moments import when, when_or_none
 from embedq.stores.sqlite.reading import OLDEST
 
 JOBS = """
-SELECT j.id, c.name, x.id, s.id, s.provider, s.model, s.asked, s.dimensions, s.version,
+SELECT j.id, c.name, x.id, x.tenant, s.id, s.provider, s.model, s.asked, s.dimensions, s.version,
   j.status, j.priority, j.attempts, c.retry,
   j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at,
   j.record || '.' || j.space
@@ -33,11 +33,15 @@ NEWEST_OF_NAMED = "+j.record DESC, +j.space DESC"
 # Pending jobs in line, after a place in it, and those in the waiting room.
 LINE = """
 SELECT space, key, job FROM embedq_ready
-WHERE (space, key, job) > (?, ?, ?) AND (?4 IS NULL OR collection = ?4) ORDER BY space, key, job LIMIT ?5
+WHERE (space, key, job) > (?, ?, ?) AND (?4 IS NULL OR collection = ?4) AND (?6 IS NULL OR EXISTS (
+  SELECT 1 FROM embedq_job j JOIN embedq_record x ON x.rid = j.record WHERE j.id = job AND x.tenant = ?6))
+ORDER BY space, key, job LIMIT ?5
 """
 WAITING_ROOM = """
 SELECT l.due, l.job FROM embedq_later l CROSS JOIN embedq_job j ON j.id = l.job
-WHERE (l.due, l.job) > (?, ?) AND (?3 IS NULL OR j.collection = ?3) ORDER BY l.due, l.job LIMIT ?4
+WHERE (l.due, l.job) > (?, ?) AND (?3 IS NULL OR j.collection = ?3)
+  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM embedq_record x WHERE x.rid = j.record AND x.tenant = ?5))
+ORDER BY l.due, l.job LIMIT ?4
 """
 
 # Jobs under a lease, with whose it is and until when.
@@ -62,7 +66,9 @@ DEAD = """
 SELECT c.name, j.reason, j.error ->> '$.category', j.error ->> '$.code', count(*), max(j.completed_at),
   j.error ->> '$.message'
 FROM embedq_job j INDEXED BY embedq_job_failed JOIN embedq_collection c ON c.id = j.collection
-WHERE j.status = 3 AND c.name IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4
+JOIN embedq_record x ON x.rid = j.record
+WHERE j.status = 3 AND c.name IS NOT NULL AND (?1 IS NULL OR x.tenant = ?1)
+GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4
 """
 
 STATUS = {
@@ -112,10 +118,10 @@ def _pending(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str |
     place = _place(cursor, 2, 3) if cursor else [0, 0]
     found: list[tuple[int, ...]] = []
     if len(place) == 2:  # noqa: PLR2004 due, job
-        found = db.execute(WAITING_ROOM, (*place, collection, limit)).fetchall()
+        found = db.execute(WAITING_ROOM, (*place, collection, limit, which.tenant)).fetchall()
         place = [0, 0, 0]
     if len(found) < limit:
-        found += db.execute(LINE, (*place, collection, limit - len(found))).fetchall()
+        found += db.execute(LINE, (*place, collection, limit - len(found), which.tenant)).fetchall()
     listed = json.dumps([row[-1] for row in found])
     rows = {row[0]: row for row in _select(db, ["j.id IN (SELECT value FROM json_each(?))"], [listed], "", limit)}
     shown = [_job(rows[row[-1]], {}) for row in found if row[-1] in rows]
@@ -147,6 +153,9 @@ def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> t
     if which.reason is not None:
         conditions.append("j.reason = ?")
         values.append(which.reason)
+    if which.tenant is not None:
+        conditions.append("x.tenant = ?")
+        values.append(which.tenant)
     return conditions, values, index
 
 
@@ -167,9 +176,9 @@ def _holders(db: sqlite3.Connection) -> Holders:
 
 
 def _job(row: tuple[Any, ...], holders: Holders) -> Job:
-    (id_, collection, record), space = row[:3], row[3:9]
-    (status, priority, attempts, retry, crashes, created_at, started_at, completed_at) = row[9:17]
-    (worker, reason, error, first_at, last_at, _) = row[17:]
+    (id_, collection, record, tenant), space = row[:4], row[4:10]
+    (status, priority, attempts, retry, crashes, created_at, started_at, completed_at) = row[10:18]
+    (worker, reason, error, first_at, last_at, _) = row[18:]
     since, until, holder = holders.get(id_, (None, None, None)) if status == OPEN else (None, None, None)
     shown = JobStatus.PROCESSING if until else SHOWN[status]
     if shown is JobStatus.PENDING and attempts:
@@ -179,6 +188,7 @@ def _job(row: tuple[Any, ...], holders: Holders) -> Job:
         id=JobId(str(id_)),
         collection=collection,
         record_id=RecordId(record),
+        tenant=tenant,
         space=str(read_space(space)),
         status=shown,
         priority=Priority(priority),
@@ -227,8 +237,8 @@ def oldest_pending(db: sqlite3.Connection, now: int) -> dict[str, timedelta]:
     return waits
 
 
-def dead_stats(db: sqlite3.Connection) -> list[dict[str, Any]]:
+def dead_stats(db: sqlite3.Connection, tenant: str | None) -> list[dict[str, Any]]:
     """Group dead letters by their causes."""
     names = ("collection", "reason", "category", "code", "count", "newest_at", "example")
-    found = [dict(zip(names, row, strict=True)) for row in db.execute(DEAD)]
+    found = [dict(zip(names, row, strict=True)) for row in db.execute(DEAD, (tenant,))]
     return [group | {"newest_at": when(group["newest_at"])} for group in found]

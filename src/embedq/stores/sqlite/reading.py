@@ -43,22 +43,24 @@ SELECT {COLUMNS}, CASE WHEN ?4 THEN v.embedding END FROM json_each(?3) e
 CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value {JOINED} WHERE x.valid_to IS NULL
 """
 
+OF_TENANT = "(?5 IS NULL OR x.tenant = ?5)"
+
 # Records in the order of their ids.
 LIST = f"""
 SELECT {COLUMNS}, NULL FROM embedq_record x {JOINED}
-WHERE x.collection = ?2 AND x.id > ?3 AND x.valid_to IS NULL ORDER BY x.id LIMIT ?4
+WHERE x.collection = ?2 AND x.id > ?3 AND x.valid_to IS NULL AND {OF_TENANT} ORDER BY x.id LIMIT ?4
 """
 LIST_EMBEDDED = LIST.replace("ORDER BY", "AND v.embedding IS NOT NULL AND v.hash = x.hash ORDER BY")
 
 # Records without a current vector, in the order they were first put.
 LIST_PENDING = f"""
 SELECT {COLUMNS}, NULL FROM embedq_missing m CROSS JOIN embedq_record x ON x.rid = m.record {JOINED}
-WHERE m.collection = ?2 AND m.record > ?3 AND x.given_up_hash IS NOT x.hash ORDER BY m.record LIMIT ?4
+WHERE m.collection = ?2 AND m.record > ?3 AND x.given_up_hash IS NOT x.hash AND {OF_TENANT} ORDER BY m.record LIMIT ?4
 """
 LIST_FAILED = f"""
 SELECT {COLUMNS}, NULL FROM embedq_record x INDEXED BY embedq_record_given_up {JOINED}
 WHERE x.collection = ?2 AND x.rid > ?3 AND x.given_up_hash IS NOT NULL AND x.given_up_hash = x.hash
-  AND x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) ORDER BY x.rid LIMIT ?4
+  AND x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) AND {OF_TENANT} ORDER BY x.rid LIMIT ?4
 """
 
 # Vectors by the text they stand for. The first eight bytes of the hash find them, the whole hash decides.
@@ -110,7 +112,7 @@ def page(db: sqlite3.Connection, name: str, which: Listed) -> Page[Record]:
     }[status if status is None else EmbeddingStatus(status)]
     after = (cursor or "") if by_id else number(cursor)
     found, size, following = list[Record](), 0, None
-    for row in db.execute(statement, (collection.space, collection.id, after, limit)):
+    for row in db.execute(statement, (collection.space, collection.id, after, limit, which.tenant)):
         found.append(_record(collection, row))
         size += _size(row)
         if len(found) == limit or size >= which.most:

@@ -92,9 +92,9 @@ class SqliteUpkeep:
             return 0
         return await self._file.write(lambda tx: keeping.revive(tx, which, job, limit, stamp(now, tx.now)))
 
-    async def dead_stats(self) -> Sequence[Mapping[str, Any]]:
+    async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
         """See `ports.Operating`."""
-        return await self._file.read(listing.dead_stats)
+        return await self._file.read(lambda db: listing.dead_stats(db, tenant))
 
     async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:
         """See `ports.Operating`."""

@@ -13,6 +13,7 @@ from embedq.testing.stores.promises import PromiseFacts
 from embedq.testing.stores.races import RaceFacts
 from embedq.testing.stores.rules import RuleFacts
 from embedq.testing.stores.searching import SearchFacts
+from embedq.testing.stores.tenants import TenantFacts
 from embedq.testing.stores.waiting import WaitingFacts
 from embedq.testing.stores.walks import WalkFacts
 
@@ -29,5 +30,5 @@ class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts, AmountFacts, MistakeFac
     """What a corpus must keep."""
 
 
-class StoreSuite(JobStoreSuite, CorpusSuite, OrderFacts, WalkFacts):
+class StoreSuite(JobStoreSuite, CorpusSuite, TenantFacts, OrderFacts, WalkFacts):
     """What one database that is both must keep."""
