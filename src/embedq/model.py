@@ -170,6 +170,7 @@ class Attached:
     refused: Mapping[str, str]  # some keys whose rows cannot be records, and why
     refusals: int  # how many there are
     problem: str | None
+    trusts: str | None = None  # the table's owner, if its triggers and types run with another role's rights
 
 
 class NewRecord(NamedTuple):

@@ -59,6 +59,7 @@ def attached(found: Attached) -> dict[str, Any]:
         "noted": found.noted,
         "refused": {"count": found.refusals, "some": dict(found.refused)},
         "problem": found.problem,
+        "trusts": found.trusts,
     }
 
 

@@ -12,6 +12,8 @@ LIST = f"""
 SELECT {COLUMNS}, c.name AS home, a.made_for, a.rows, a.seen, embedq.trouble_of(a) AS problem,
   a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL AS walking,
   EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source) AS there,
+  (SELECT pg_get_userbyid(t.relowner) FROM pg_class t JOIN pg_class e ON e.oid = 'embedq.attachment'::regclass
+   WHERE t.oid = a.source AND t.relowner <> e.relowner) AS trusts,
   embedq.noted_rows(a.id) AS noted,
   (SELECT count(*) FROM embedq.refused r WHERE r.attachment = a.id) AS refusals,
   (SELECT coalesce(jsonb_object_agg(r.id, r.reason), '{{}}') FROM (
@@ -43,4 +45,5 @@ def _attached(row: Any) -> Attached:  # noqa: ANN401 a row
         refused=json.loads(row["refused"]),
         refusals=row["refusals"],
         problem=row["problem"] if row["there"] else gone,
+        trusts=row["trusts"],
     )
