@@ -11,7 +11,7 @@ from embedq.model import JobId, Reason
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.bell import Bell
 from embedq.stores.postgres.catalogue import Catalogue
-from embedq.stores.postgres.connection import Connection, connect_to_installed
+from embedq.stores.postgres.connection import OWN_PATH_HERE, Connection, connect_to_installed
 from embedq.stores.postgres.faults import NOT_READ_COMMITTED, Fault, is_lost, is_undone, state_of, translated
 from embedq.stores.postgres.pool import Pool
 from embedq.stores.wake import Wake
@@ -51,11 +51,17 @@ class Database:
         """Call what must not be done twice: a lost connection is the caller's to judge."""
         return await self.run(lambda db: db.fetchval(statement, *values), repeat=False)
 
-    async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeat: bool) -> T:
-        """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated."""
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, repeat: bool, only_calls: bool = False) -> T:
+        """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated.
+
+        Args:
+            work: What to do.
+            repeat: It may be done twice.
+            only_calls: It only calls functions of ours, with arguments of just their types: no search path matters.
+        """
         for attempt in range(TRIES):
             try:
-                async with self._pool.here().connection() as connection, self._in_isolation(connection):
+                async with self._pool.here().connection() as connection, self._on_our_terms(connection, only_calls):
                     return await work(connection)
             except Fault as error:
                 again = self._take_note(error) or is_undone(error) or (repeat and is_lost(error))
@@ -69,6 +75,8 @@ class Database:
         """Open a transaction of several statements."""
         try:
             async with self._pool.here().connection() as connection, connection.transaction(isolation=ISOLATION):
+                if self.address.pooler:
+                    await connection.execute(OWN_PATH_HERE)
                 yield connection
         except Fault as error:
             self._take_note(error)
@@ -96,12 +104,14 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def _in_isolation(self, connection: Connection) -> AsyncIterator[None]:
-        """Open a transaction that says which isolation it needs, where a pooler's sessions bring another one."""
-        if not self._isolated:
+    async def _on_our_terms(self, connection: Connection, only_calls: bool) -> AsyncIterator[None]:  # noqa: FBT001 as `run` has it
+        """Open a transaction that says what it needs, where a pooler's sessions bring another path or isolation."""
+        if not self._isolated and (only_calls or not self.address.pooler):
             yield
             return
         async with connection.transaction(isolation=ISOLATION):
+            if self.address.pooler:
+                await connection.execute(OWN_PATH_HERE)
             yield
 
     def _take_note(self, error: BaseException) -> bool:

@@ -46,7 +46,7 @@ async def put(
         return receipts(records, answer)
 
     for _ in range(3):
-        made = await database.run(work, repeat=True)
+        made = await database.run(work, repeat=True, only_calls=True)
         if made is not None:
             return made
     raise StoreError(f"collection {name!r} changes all the time: nothing was written; try again")
