@@ -169,6 +169,7 @@ class Attached:
     refusals: int  # how many there are
     problem: str | None
     row_security: bool = False  # of the table; it does not hold for the copy
+    trusts: str | None = None  # the table's owner, if its triggers and types run with another role's rights
 
 
 class NewRecord(NamedTuple):

@@ -70,7 +70,7 @@ def test_a_table_is_attached_looked_at_and_detached(shell: Shell, tables: Callab
         "collection": "docs", "table": "public.docs", "key": ["id"], "text": ["title", "body"], "into": "e",
         "priority": None, "tenant": None, "attributes": ["kind"], "rows": 1500, "seen": 1500, "walking": False,
         "noted": 0, "refused": {"count": 0, "some": {}}, "problem": None,
-        "row_security": False,
+        "row_security": False, "trusts": None,
     }  # fmt: skip
     assert "0% embedded, 1,500 to do" in " ".join(shell.run("attachments").stdout.split())
     [hit] = shell.facts("search", "docs", "looms 77", "-m", "hybrid", "-k", "1", "-f", "kind=k")["hits"]

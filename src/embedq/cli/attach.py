@@ -176,6 +176,11 @@ def _row(one: Attached, count: Counts) -> tuple[Cell, ...]:
 
 
 def _warn_of(one: Attached) -> None:
+    if one.trusts:
+        warn(
+            f"{one.attachment.table} belongs to {one.trusts}, whose triggers, types and functions on it run with the "
+            "rights of embedq's owner when rows are read and vectors copied: attach only whom you trust with them"
+        )
     if one.problem:
         warn(f"{one.collection}: {one.problem}")
     if one.row_security:

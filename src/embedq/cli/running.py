@@ -3,8 +3,8 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 import typer
 from rich.text import Text
@@ -12,8 +12,8 @@ from rich.text import Text
 from embedq import __version__
 from embedq.app import App, missing, start
 from embedq.cli.options import Embedder, Json, Url, ask
-from embedq.cli.output import console, literal, print_json, say
-from embedq.errors import SettingsError
+from embedq.cli.output import complain, console, literal, print_json, say
+from embedq.errors import Invalid, SettingsError
 from embedq.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -22,7 +22,20 @@ if TYPE_CHECKING:
 Host = Annotated[str | None, typer.Option("--host", help="The address to bind. Default: EMBEDQ_HOST, or 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option("--port", "-p", min=0, max=65_535, help="Default: EMBEDQ_PORT, or 8400.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=0, max=256, help="Default: EMBEDQ_WORKERS, or 2.")]
+Roles = Annotated[
+    bool,
+    typer.Option("--roles", help="Make the roles embedq_reader, embedq_writer and embedq_worker too (PostgreSQL)."),
+]
 SWITCH_SECONDS = 0.001  # a batch takes less than Python's 5 ms, and two threads have a hand in each
+
+
+@runtime_checkable
+class RoleMaking(Protocol):
+    """A store whose database knows roles."""
+
+    async def make_roles(self) -> Mapping[str, Sequence[str]]:
+        """Make roles for readers, writers and workers: which were there, were made, and what is left to be done."""
+        ...
 
 
 def up(
@@ -46,11 +59,31 @@ def work(*, url: Url = None, workers: Workers = None, embedder: Embedder = None)
     asyncio.run(_run(settings, workers=settings.workers, serving=False))
 
 
-def init(*, url: Url = None, as_json: Json = False) -> None:
+def init(*, roles: Roles = False, url: Url = None, as_json: Json = False) -> None:
     """Install or upgrade the database's schema; safe to repeat."""
     settings = load(url=url)
-    ask(url, lambda app: app.store.check(), make=True)
-    print_json({"status": "ready", "url": settings.shown_url}) if as_json else say(f"{settings.shown_url} is ready")
+    if roles and settings.url.startswith("sqlite:"):
+        raise Invalid("a SQLite file knows no roles: whoever may open it may do everything")
+    made = ask(url, lambda app: _prepare(app, roles=roles), make=True)
+    unfinished = bool(made.get("undone"))
+    facts = {"status": "unfinished" if unfinished else "ready", "url": settings.shown_url, **made}
+    print_json(facts) if as_json else _say_ready(settings, made)
+    if unfinished:
+        raise typer.Exit(1)
+
+
+async def _prepare(app: App, *, roles: bool) -> Mapping[str, Sequence[str]]:
+    await app.store.check()
+    return await app.store.make_roles() if roles and isinstance(app.store, RoleMaking) else {}
+
+
+def _say_ready(settings: Settings, made: Mapping[str, Sequence[str]]) -> None:
+    say(f"{settings.shown_url} is ready")
+    if ready := (*made.get("there", ()), *made.get("made", ())):
+        say(f"{', '.join(ready)} have their rights here: GRANT one of them to each role that logs in")
+    if undone := made.get("undone"):
+        said = "; ".join(undone)
+        complain(f"this user may not do all of it: an administrator runs {said}; then run `embedq init --roles` again")
 
 
 async def _run(settings: Settings, *, workers: int, serving: bool) -> None:

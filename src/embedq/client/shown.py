@@ -60,6 +60,7 @@ def attached(found: Attached) -> dict[str, Any]:
         "refused": {"count": found.refusals, "some": dict(found.refused)},
         "problem": found.problem,
         "row_security": found.row_security,
+        "trusts": found.trusts,
     }
 
 

@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 import pytest_asyncio
+from tests.unit.postgres.roles import roles
 
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration
+
+__all__ = ["roles"]
 
 
 @pytest.fixture(params=[18, 16])

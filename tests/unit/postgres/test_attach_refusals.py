@@ -129,17 +129,16 @@ async def test_a_temporary_table_is_refused(store: PostgresStore) -> None:
             await look(db, Attachment(table="passing", key=("id",), text=("body",)), None)
 
 
-async def test_row_security_is_refused_and_told_when_it_comes_later(db: asyncpg.Connection, postgres_url: str) -> None:
+async def test_row_security_is_refused_and_told_when_it_comes_later(postgres_url: str) -> None:
     """Rows that a policy hides are not taken for deleted."""
+    db = await asyncpg.connect(postgres_url)
     role = f"worker_{postgres_url[-8:]}"
     database = await db.fetchval("SELECT current_database()")
-    await db.execute(f'CREATE ROLE "{role}" LOGIN; GRANT USAGE, CREATE ON SCHEMA public, embedq TO "{role}"')
-    await db.execute(
-        f'GRANT ALL ON ALL TABLES IN SCHEMA embedq TO "{role}"; GRANT ALL ON ALL SEQUENCES IN SCHEMA embedq TO "{role}"'
-    )
+    await db.execute(f'CREATE EXTENSION vector; CREATE ROLE "{role}" LOGIN; GRANT CREATE ON SCHEMA public TO "{role}"')
     await db.execute(f'GRANT CREATE ON DATABASE "{database}" TO "{role}"')
     await db.execute(f"SET ROLE \"{role}\"; {CREATE}; INSERT INTO docs VALUES (1, 'one'); RESET ROLE")
     worker = await PostgresStore.open(postgres_url.replace("postgres@", f"{role}@"))
+    await worker.learn((await worker.declare(declaration(NOTES))).space.id, DIMENSIONS)
     try:
         await db.execute("ALTER TABLE docs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
         with pytest.raises(Invalid, match="row security hides"):
@@ -158,6 +157,7 @@ async def test_row_security_is_refused_and_told_when_it_comes_later(db: asyncpg.
     finally:
         await worker.close()
         await db.execute(f'DROP OWNED BY "{role}" CASCADE; DROP ROLE "{role}"')
+        await db.close()
 
 
 async def test_a_taken_name_is_refused(store: PostgresStore, db: asyncpg.Connection) -> None:

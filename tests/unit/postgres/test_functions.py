@@ -2,6 +2,7 @@
 
 import asyncpg
 import pytest
+from tests.unit.postgres.older import install_as_0_2
 
 from embedq.errors import StoreUnusable
 from embedq.model import RetryPolicy
@@ -10,23 +11,10 @@ from embedq.stores.postgres import PostgresStore, functions, schema
 from embedq.stores.postgres.address import parse
 from embedq.testing.stores.stage import NOTES, embed_all, take, write
 
-FIRST_WITHOUT_FUNCTIONS = 10  # the migrations before brought the functions of 0.2 along
 PUT = """
 SELECT embedq.put('notes', 1, 1, '{1}', '{a}', '{weaving}', ARRAY[sha256('weaving')], '{NULL}', '{NULL}', '{1}', NULL,
   false)
 """
-
-
-async def install_as_0_2(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make what version 0.2 made."""
-    with monkeypatch.context() as patched:
-        older = [(number, script) for number, script in schema.migrations() if number < FIRST_WITHOUT_FUNCTIONS]
-        patched.setattr(schema, "migrations", lambda: older)
-        patched.setattr(functions, "INSTALLED", "SELECT '0.2.0' AS version, NULL AS digest")
-        patched.setattr(functions, "REMOVE", "SELECT 1")
-        patched.setattr(functions, "sources", tuple)
-        patched.setattr(functions, "NOTE", "SELECT $1::text, $2::text")
-        await schema.install(parse(url))
 
 
 async def test_a_database_of_0_2_is_taken_over_with_its_jobs(

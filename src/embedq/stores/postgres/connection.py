@@ -26,6 +26,10 @@ SESSION = {
     "tcp_user_timeout": str(SILENCE_MS),
     "idle_in_transaction_session_timeout": "60s",  # we may also be stopped in the middle of a transaction
 }
+# Names in our statements are the system's: who may put functions into `public` must not be called in their place. Set
+# by a statement, so that DEFAULT stays what the user is used to.
+OWN_PATH = "SET search_path = pg_catalog, pg_temp"
+OWN_PATH_HERE = "SET LOCAL search_path = pg_catalog, pg_temp"  # behind a pooler, for one transaction
 
 # Where the vector extension lives: people put it into schemas of their own.
 EXTENSION = """
@@ -72,6 +76,8 @@ async def _connect_to(host: str, address: Address, *, bounded: bool) -> Connecti
     _notice_silence(connection)
     if address.pooler:
         _keep_settings(connection)
+    else:
+        await connection.execute(OWN_PATH)
     address.prefer(host)
     return connection
 

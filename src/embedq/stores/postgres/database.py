@@ -13,7 +13,7 @@ from embedq.model import JobId, Reason
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.bell import Bell
 from embedq.stores.postgres.catalogue import Catalogue
-from embedq.stores.postgres.connection import Connection, connect_to_installed
+from embedq.stores.postgres.connection import OWN_PATH_HERE, Connection, connect_to_installed
 from embedq.stores.postgres.faults import NOT_READ_COMMITTED, Fault, is_lost, is_undone, state_of, translated
 from embedq.stores.postgres.pool import Lane, Pool
 from embedq.stores.wake import Wake
@@ -73,15 +73,25 @@ class Database:
         work: Callable[[Connection], Awaitable[T]],
         *,
         repeat: bool,
+        only_calls: bool = False,
         lane: Lane = Lane.OTHERS,
         end: float | None = None,
     ) -> T:
-        """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated."""
+        """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated.
+
+        Args:
+            work: What to do.
+            repeat: It may be done twice.
+            only_calls: It only calls functions of ours, with arguments of just their types: no search path matters.
+            lane: Whose share of the connections it takes.
+            end: By when it must have a connection.
+        """
         for attempt in range(TRIES):
             seconds = None if end is None else max(0.0, end - monotonic())
             try:
                 pool = self._pool.here()
-                async with pool.connection(lane, seconds) as connection, self._in_transaction(connection, lane):
+                terms = self._on_our_terms
+                async with pool.connection(lane, seconds) as connection, terms(connection, lane, only_calls=only_calls):
                     return await work(connection)
             except Fault as error:
                 again = self._take_note(error) or is_undone(error) or (repeat and is_lost(error))
@@ -95,6 +105,8 @@ class Database:
         """Open a transaction of several statements."""
         try:
             async with self._pool.here().connection() as connection, connection.transaction(isolation=ISOLATION):
+                if self.address.pooler:
+                    await connection.execute(OWN_PATH_HERE)
                 yield connection
         except Fault as error:
             self._take_note(error)
@@ -122,13 +134,16 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def _in_transaction(self, connection: Connection, lane: Lane) -> AsyncIterator[None]:
-        """Open a transaction that says what it needs, where a pooler's sessions do not."""
-        bounded = self.address.pooler and lane is not Lane.OTHERS
-        if not self._isolated and not bounded:
+    async def _on_our_terms(self, connection: Connection, lane: Lane, *, only_calls: bool) -> AsyncIterator[None]:
+        """Open a transaction that says what it needs, where a pooler's sessions bring other terms."""
+        pooled = self.address.pooler
+        bounded = pooled and lane is not Lane.OTHERS
+        if not self._isolated and not bounded and (only_calls or not pooled):
             yield
             return
         async with connection.transaction(isolation=ISOLATION):
+            if pooled:
+                await connection.execute(OWN_PATH_HERE)
             if bounded:
                 await connection.execute(f"SET LOCAL lock_timeout = {int(lane)}")
             yield

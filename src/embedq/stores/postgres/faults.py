@@ -98,6 +98,11 @@ REFUSED: tuple[tuple[frozenset[str], str], ...] = (
 QUOTED = re.compile(r"^(invalid input for query argument \$\d+).*")
 NAMED = re.compile(r"database \"(.+)\" does not exist")
 
+ROLES = (
+    "if it is embedq's, GRANT embedq_reader, embedq_writer or embedq_worker to this user, as it reads, writes or "
+    "works; `embedq init --roles` makes them"
+)
+
 # Which grant is missing, by the server's words.
 GRANTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (  # quoted when it refuses the connection, and only then
@@ -108,17 +113,10 @@ GRANTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile("permission denied for database (.+)"),
         "`embedq init` makes a schema; as the database's owner, GRANT CREATE ON DATABASE {0} to this user",
     ),
+    (re.compile("permission denied for (?:schema embedq|table|view|sequence|function)"), ROLES),
     (
-        re.compile("permission denied for schema embedq"),
-        "GRANT USAGE ON SCHEMA embedq to this user; tables in it are made by the role that ran `embedq init`",
-    ),
-    (
-        re.compile("permission denied for table (.+)"),
-        "if it is embedq's, GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA embedq to this user",
-    ),
-    (
-        re.compile("permission denied for sequence (.+)"),
-        "if it is embedq's, GRANT USAGE ON ALL SEQUENCES IN SCHEMA embedq to this user",
+        re.compile("permission denied for schema (.+)"),
+        "if vectors or an attached table live there, GRANT USAGE ON SCHEMA {0} to this user",
     ),
     (re.compile("must be owner of"), "connect as the role that ran `embedq init`, or as one that is made it at login"),
 )

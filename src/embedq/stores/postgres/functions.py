@@ -8,6 +8,8 @@ from embedq import __version__
 from embedq.errors import StoreUnusable
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.quoting import with_vectors_of
+from embedq.stores.postgres.rights import ISSUE
 
 INSTALLED = "SELECT version, digest FROM embedq.functions"
 NOTE = """
@@ -67,11 +69,17 @@ async def are_ours(connection: Connection, address: Address) -> bool:
     return bool(found["digest"] == digest())
 
 
-async def replace(connection: Connection) -> None:
-    """Install these functions in the place of others; part of the caller's transaction."""
+async def replace(connection: Connection, schema: str) -> None:
+    """Install these functions in the place of others, and say who may call them; part of the caller's transaction.
+
+    Args:
+        connection: Of the owner.
+        schema: Where the vector extension lives.
+    """
     await connection.execute(REMOVE)
     for source in sources():
-        await connection.execute(source)
+        await connection.execute(with_vectors_of(schema, source))
+    await connection.execute(ISSUE)
     await connection.execute(NOTE, __version__, digest())
 
 

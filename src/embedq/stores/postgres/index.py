@@ -11,7 +11,7 @@ from embedq.model import EmbedderName
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.faults import Fault, translated
-from embedq.stores.postgres.schema import quoted
+from embedq.stores.postgres.quoting import quoted
 from embedq.telemetry import Event
 
 WORTH = 20_000  # vectors: below, looking at every one is as fast

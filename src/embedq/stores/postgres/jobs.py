@@ -167,7 +167,7 @@ class PostgresQueue:
 
     async def _call(self, statement: str, *values: object) -> Any:  # noqa: ANN401 a row
         """Call what leases, once: a second call would lease more."""
-        return await self._database.run(lambda db: db.fetchrow(statement, *values), repeat=False)
+        return await self._database.run(lambda db: db.fetchrow(statement, *values), repeat=False, only_calls=True)
 
     @asynccontextmanager
     async def _or_handed_back(self, nonce: int) -> AsyncIterator[None]:

@@ -86,7 +86,6 @@ async def recount(db: Connection, name: str, after: str | None, limit: int) -> t
         collection = await find(db, name)
         rows = await db.fetch(WALK, collection.id, after or "", limit)
         rids = [row["rid"] for row in rows]
-        await db.execute("SET LOCAL search_path = embedq, pg_temp")
         await db.fetchval(HOLD, collection.space, rids)
         mended = await db.fetchval(NOTE_MISSING, collection.id, collection.space, rids)
     return int(mended), rows[-1]["id"] if len(rows) == limit else None

@@ -5,11 +5,13 @@ from importlib import resources
 
 import asyncpg
 
+from embedq import __version__
 from embedq.errors import NotFound, StoreUnusable
-from embedq.stores.postgres import functions
+from embedq.stores.postgres import functions, rights
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
 from embedq.stores.postgres.faults import Fault, state_of, translated
+from embedq.stores.postgres.quoting import with_vectors_of
 
 LOCK = 7308894613905473  # of whoever installs: others wait, and find the work done
 LEAST_SERVER, LEAST_VECTOR = 16, (0, 8)  # 0.8: scans of an index that go on until a filter is satisfied
@@ -19,8 +21,7 @@ SELECT current_setting('server_version_num')::int / 10000 AS server,
   (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vector') AS vector
 """
 BEGIN = """
-CREATE SCHEMA IF NOT EXISTS embedq;
-CREATE TABLE IF NOT EXISTS embedq.migration (version int PRIMARY KEY, installed_at timestamptz NOT NULL DEFAULT now());
+CREATE TABLE IF NOT EXISTS embedq.migration (version int PRIMARY KEY, installed_at timestamptz NOT NULL DEFAULT now())
 """
 
 
@@ -79,18 +80,37 @@ async def _migrate(connection: Connection, address: Address) -> None:
                 "DROP SCHEMA embedq CASCADE and run `embedq init` to begin anew"
             )
         return
+    await _check_owner(connection, address)
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+        if not await connection.fetchval(rights.IS_THERE):
+            await connection.execute("CREATE SCHEMA embedq")
+        schema = await _ensure_extension(connection, address)
+        await rights.become_owner(connection)
         await connection.execute(BEGIN)
         installed = await _installed(connection, address, newest)  # another process may have been faster
-        schema = await _ensure_extension(connection, address)
-        await connection.execute(f"SET LOCAL search_path = embedq, {quoted(schema)}, pg_temp")
+        await connection.execute("SET LOCAL search_path = embedq, pg_temp")
         for version, script in known:
             if version > installed:
-                await connection.execute(script)
+                await connection.execute(with_vectors_of(schema, script))
                 await connection.execute(NOTE, version)
         if not await functions.are_ours(connection, address):
-            await functions.replace(connection)
+            await functions.replace(connection, schema)
+
+
+async def _check_owner(connection: Connection, address: Address) -> None:
+    """Refuse to upgrade as one who may not: the server would name a right that nobody should give."""
+    found, stranger = await rights.owner(connection), await connection.fetchval(rights.STRANGER)
+    if found is None and stranger is not None:
+        raise StoreUnusable(
+            f"the schema embedq of {address.shown} belongs to {stranger}, who could put anything into it: drop it, or "
+            "ALTER SCHEMA embedq OWNER to the role that runs `embedq init`"
+        )
+    if found is not None and not found[1]:
+        raise StoreUnusable(
+            f"{address.shown} has another version of embedq than this one ({__version__}), and only {found[0]} may "
+            "change that: run `embedq init` as that role, or the same version everywhere"
+        )
 
 
 async def _is_current(connection: Connection, address: Address, newest: int) -> bool:
@@ -135,6 +155,7 @@ async def _ensure_extension(connection: Connection, address: Address) -> str:
     schema = await connection.fetchval(EXTENSION)
     if schema is None:
         try:
+            await connection.execute("SET LOCAL search_path TO DEFAULT")  # it goes where this user's things go
             await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except asyncpg.PostgresError as error:
             cause = "is not installed on its host" if state_of(error) != "42501" else "may not be created by this user"
@@ -145,8 +166,3 @@ async def _ensure_extension(connection: Connection, address: Address) -> str:
         await _check_versions(connection, address)
         schema = await connection.fetchval(EXTENSION)
     return str(schema)
-
-
-def quoted(name: str) -> str:
-    """Write a name so that SQL cannot misread it."""
-    return '"' + name.replace('"', '""') + '"'

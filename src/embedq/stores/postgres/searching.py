@@ -11,7 +11,7 @@ from embedq.policy.texts import check_filter
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import EXTENSION, Connection
 from embedq.stores.postgres.index import Shape, shape_of
-from embedq.stores.postgres.schema import quoted
+from embedq.stores.postgres.quoting import quoted
 from embedq.stores.postgres.vectors import encode
 
 MOST_WORDS = 64

@@ -3,7 +3,7 @@
 from typing import Self
 
 from embedq.policy.texts import Limits
-from embedq.stores.postgres import index
+from embedq.stores.postgres import index, rights
 from embedq.stores.postgres.address import parse
 from embedq.stores.postgres.attaching.side import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
@@ -50,6 +50,10 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresPl
         address = parse(url, pooler=pooler)
         await (install if make else require)(address)
         return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
+
+    async def make_roles(self) -> dict[str, list[str]]:
+        """Make roles for readers, writers and workers, and give them their rights; safe to repeat."""
+        return await rights.make_roles(self._database.address)
 
     async def check(self) -> None:
         """See `ports.Store`."""

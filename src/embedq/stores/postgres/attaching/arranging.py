@@ -8,7 +8,8 @@ from embedq.stores.postgres.attaching import written
 from embedq.stores.postgres.attaching.source import Source
 from embedq.stores.postgres.catalogue import Found
 from embedq.stores.postgres.connection import Connection
-from embedq.stores.postgres.schema import quoted
+from embedq.stores.postgres.quoting import quoted
+from embedq.stores.postgres.rights import ISSUE
 
 # The table itself and all its partitions: a write straight into one does not fire the triggers of its parent.
 PARTS = """
@@ -31,6 +32,7 @@ async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, 
     """Write functions and triggers where they are missing; answer with why some changes would not be seen."""
     version = db.get_server_version().major
     await _write_functions(db, written.functions(number, home.id, home.space, wanted, source, version=version))
+    await db.execute(ISSUE)  # who may call the trigger's function could have it run on a table of their own
     there = await db.fetch(TRIGGERS, f"note_{number}")
     parts = {part["oid"]: _name(part) for part in await db.fetch(PARTS, source.oid)}
     for found in there:

@@ -14,6 +14,7 @@ from embedq.stores.postgres.catalogue import FIND, Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.faults import state_of
+from embedq.stores.postgres.rights import become_owner, check_owner
 
 T = TypeVar("T")
 
@@ -156,6 +157,8 @@ async def _patiently(database: Database, what: str, work: Callable[[Connection],
         try:
             async with database.transaction() as db:
                 await db.execute(LOCK_TIMEOUT)
+                await check_owner(db, "attach and detach tables")
+                await become_owner(db)
                 return await work(db)
         except StoreError as error:
             if not is_busy(error):

@@ -13,6 +13,8 @@ SELECT {COLUMNS}, c.name AS home, a.made_for, a.rows, a.seen, embedq.trouble_of(
   a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL AS walking,
   EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source) AS there,
   EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source AND p.relrowsecurity) AS row_security,
+  (SELECT pg_get_userbyid(t.relowner) FROM pg_class t JOIN pg_class e ON e.oid = 'embedq.attachment'::regclass
+   WHERE t.oid = a.source AND t.relowner <> e.relowner) AS trusts,
   embedq.noted_rows(a.id) AS noted,
   (SELECT count(*) FROM embedq.refused r WHERE r.attachment = a.id) AS refusals,
   (SELECT coalesce(jsonb_object_agg(r.id, r.reason), '{{}}') FROM (
@@ -45,4 +47,5 @@ def _attached(row: Any) -> Attached:  # noqa: ANN401 a row
         refusals=row["refusals"],
         problem=row["problem"] if row["there"] else gone,
         row_security=row["row_security"],
+        trusts=row["trusts"],
     )

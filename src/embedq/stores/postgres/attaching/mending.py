@@ -10,6 +10,7 @@ from embedq.stores.postgres.attaching.templates import DEAF
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.rights import become_owner
 
 CHANGED = f"""
 SELECT {COLUMNS}, a.made_for, c.name AS home FROM embedq.attachment a JOIN embedq.collection c ON c.id = a.collection
@@ -24,6 +25,7 @@ UPDATE embedq.attachment SET made_for = $2, walked_to = '', pruned_to = '', seen
   walk_after = CASE WHEN unfit IS NOT NULL OR walk_after IS NOT NULL THEN pg_current_xact_id() END WHERE id = $1
 """
 UNFIT = "UPDATE embedq.attachment SET unfit = $2 WHERE id = $1"
+LEFT = "SELECT home, made_for, owner FROM embedq.changed_tables()"
 
 
 async def mend(database: Database) -> int:
@@ -36,6 +38,7 @@ async def mend(database: Database) -> int:
         try:
             async with database.transaction() as db:
                 await db.execute(LOCK_TIMEOUT)
+                await become_owner(db)
                 mended += await _follow(db, row["id"])
         except StoreUnusable as error:  # of this table; it is tried again, and the others have their turn
             await database.fetch(UNFIT, row["id"], str(error))
@@ -43,6 +46,15 @@ async def mend(database: Database) -> int:
             if not is_busy(error):
                 raise
     return mended
+
+
+async def left_to_owner(database: Database) -> dict[str, str]:
+    """Say by collection which tables have changed that we may not follow, and who may."""
+    return {
+        row["home"]: f"the table {row['made_for']} has changed its shape, and only {row['owner']} may follow it: let a "
+        "worker run as that role"
+        for row in await database.fetch(LEFT)
+    }
 
 
 async def _follow(db: Connection, number: int) -> bool:

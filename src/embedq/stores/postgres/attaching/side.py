@@ -11,6 +11,7 @@ from embedq.model import Attached, Attachment, Declaration
 from embedq.policy.texts import Limits
 from embedq.stores.postgres.attaching import attaching, listing, mending
 from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.rights import owner
 from embedq.telemetry import Event
 
 MEND_SECONDS = 30.0  # between two looks for tables that have changed their shape
@@ -30,6 +31,7 @@ class PostgresAttaching:
         self._looking: asyncio.Task[None] | None = None
         self._last = 0  # the table that something was done for: the next ones have their turn first
         self._told: dict[str, str] = {}  # trouble by collection
+        self._left: frozenset[str] = frozenset()  # collections whose tables changed and are not ours to follow
 
     async def attach(
         self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None
@@ -62,8 +64,21 @@ class PostgresAttaching:
             self._database.woke()
         if troubled or (rows and monotonic() >= self._mend_at):
             self._mend_at = monotonic() + (SOON if troubled else MEND_SECONDS)  # somebody may have been in the way
-            done += await mending.mend(self._database)
+            done += await self._mend()
         return done
+
+    async def _mend(self) -> int:
+        """Follow tables that have changed their shape; one who may not tells of them, once."""
+        found = await self._database.run(owner, repeat=True)
+        if found is None or found[1]:
+            return await mending.mend(self._database)
+        left = await mending.left_to_owner(self._database)
+        for collection in left.keys() - self._left:
+            self._database.telemetry.emit(
+                Event.TABLE_TROUBLE, level="error", collection=collection, error=left[collection]
+            )
+        self._left = frozenset(left)
+        return 0
 
     async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
         """See `ports.Leasing`. Whoever has nothing to do has it looked up what tables have noted."""

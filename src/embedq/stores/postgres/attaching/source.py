@@ -8,17 +8,17 @@ import asyncpg
 
 from embedq.errors import Invalid, NotFound
 from embedq.model import Attachment
-from embedq.stores.postgres.connection import Connection
-from embedq.stores.postgres.schema import quoted
+from embedq.stores.postgres.connection import OWN_PATH_HERE, Connection
+from embedq.stores.postgres.quoting import quoted
 
 # A table by its bare name or by SCHEMA.NAME; else as SQL writes it.
 BY_NAME = """
 SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE (c.relname::text = $1::text AND pg_catalog.pg_table_is_visible(c.oid))
-  OR format('%s.%s', n.nspname, c.relname) = $1
-ORDER BY c.relname::text = $1 DESC, length(n.nspname) LIMIT 1
+  OR pg_catalog.format('%s.%s', n.nspname, c.relname) = $1
+ORDER BY c.relname::text = $1 DESC, pg_catalog.length(n.nspname::text) LIMIT 1
 """
-AS_WRITTEN = "SELECT to_regclass($1)::oid"
+AS_WRITTEN = "SELECT pg_catalog.to_regclass($1::text)::oid"
 
 # What kind of thing it is, how many rows it has about, and what may hide or escape triggers and readers.
 TABLE = """
@@ -56,6 +56,16 @@ WHERE i.indrelid = $1 AND a.attrelid = $1 AND k.place <= i.indnkeyatts AND i.ind
 GROUP BY i.indexrelid, i.indisprimary, i.indnkeyatts HAVING bool_and(o.opcdefault) AND count(*) = i.indnkeyatts
 ORDER BY i.indisprimary DESC
 """
+# Schemas in which the priority's functions may be looked for: into others strangers could put one that fits better, and
+# it would run as we do.
+SEARCHED = """
+SELECT n.nspname FROM pg_class t, pg_namespace n WHERE t.oid = $1 AND n.nspname IN ('public', $2::name) AND NOT EXISTS (
+  SELECT FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+  WHERE a.privilege_type = 'CREATE' AND r.rolsuper IS NOT TRUE AND a.grantee NOT IN (
+    t.relowner, current_user::regrole, 'pg_database_owner'::regrole,
+    (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database())))
+ORDER BY n.nspname = 'public'
+"""
 COUNT = "SELECT count(*) FROM (SELECT FROM {table} LIMIT {most}) r"
 COUNTED = 100_000  # rows: more are estimated
 
@@ -87,6 +97,7 @@ class Source:
     rows: int
     columns: Mapping[str, Column]
     key: tuple[Column, ...]  # in the order of their unique index
+    searched: tuple[str, ...]  # schemas where functions of the priority are looked for
 
     @property
     def table(self) -> str:
@@ -105,7 +116,7 @@ async def look(db: Connection, wanted: Attachment, dimensions: int | None) -> So
 
 async def look_at(db: Connection, oid: int, wanted: Attachment, dimensions: int | None) -> Source:
     """Check everything that is asked of a table."""
-    await db.execute("SET LOCAL search_path = pg_catalog")  # so that types are written with their schemas
+    await db.execute(OWN_PATH_HERE)  # so that types are written with their schemas
     found = await db.fetchrow(TABLE, oid)
     if found is None:
         raise NotFound(f"there is no table {wanted.table!r} any more")
@@ -115,7 +126,13 @@ async def look_at(db: Connection, oid: int, wanted: Attachment, dimensions: int 
     key = _key(wanted, columns, await db.fetch(UNIQUE, oid))
     _check_target(wanted, columns, dimensions)
     source = Source(
-        oid=oid, schema=found["schema"], name=found["name"], rows=int(found["about"]), columns=columns, key=key
+        oid=oid,
+        schema=found["schema"],
+        name=found["name"],
+        rows=int(found["about"]),
+        columns=columns,
+        key=key,
+        searched=tuple(row["nspname"] for row in await db.fetch(SEARCHED, oid, found["schema"])),
     )
     await _check_priority(db, wanted, source)
     return source
@@ -124,6 +141,7 @@ async def look_at(db: Connection, oid: int, wanted: Attachment, dimensions: int 
 async def _find(db: Connection, name: str) -> int:
     try:
         async with db.transaction():
+            await db.execute("SET LOCAL search_path TO DEFAULT")  # a bare name means what it means to this user
             oid = await db.fetchval(BY_NAME, name) or await db.fetchval(AS_WRITTEN, name)
     except asyncpg.PostgresError:  # it is no name at all
         oid = None
@@ -230,5 +248,6 @@ def lane(priority: str, source: Source) -> str:
 
 def path(source: Source) -> str:
     """Where names of a table's own world are looked up: the system's own come first."""
-    schemas = dict.fromkeys(["pg_catalog", *(column.type_schema for column in source.key), source.schema, "public"])
+    types = [column.type_schema for column in source.key]
+    schemas = dict.fromkeys(["pg_catalog", *types, *source.searched, "pg_temp"])
     return ", ".join(quoted(schema) for schema in schemas)

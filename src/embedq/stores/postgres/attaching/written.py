@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from embedq.model import Attachment
 from embedq.stores.postgres.attaching.source import Column, Source, lane, path
 from embedq.stores.postgres.attaching.templates import IS_KEY, NOTE, PAGE, PLACE, READ
-from embedq.stores.postgres.schema import quoted
+from embedq.stores.postgres.quoting import quoted
 
 # Texts and keys are written alike in every session, whatever its settings are.
 ALIKE = (

@@ -138,3 +138,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
     SELECT format('vectors cannot be copied into %s of %s: %s', quote_ident(a.target), a.made_for, u.reason)
     FROM unplaced u WHERE u.attachment = a.id AND u.alone ORDER BY u.tries DESC LIMIT 1))
 $$;
+
+-- List the tables that have another shape than when they were last looked at, for those who may only tell of it.
+CREATE FUNCTION changed_tables() RETURNS TABLE (home text, made_for text, owner text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
+  SELECT c.name, a.made_for, pg_get_userbyid(t.relowner) FROM attachment a JOIN collection c ON c.id = a.collection
+  JOIN pg_class t ON t.oid = 'embedq.attachment'::regclass WHERE a.shape IS DISTINCT FROM shape(a)
+$$;

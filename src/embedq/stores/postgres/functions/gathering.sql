@@ -280,7 +280,8 @@ CREATE FUNCTION is_to_walk(a attachment) RETURNS boolean LANGUAGE sql STABLE AS 
 $$;
 
 -- Count the changed rows that nobody has looked at yet, as far as it is worth counting.
-CREATE FUNCTION noted_rows(p_attachment int) RETURNS bigint LANGUAGE sql STABLE AS $$
+CREATE FUNCTION noted_rows(p_attachment int) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT coalesce(sum(n.rows), 0)
   FROM (SELECT o.rows FROM embedq.noted o WHERE o.attachment = p_attachment LIMIT 1000) n
 $$;

@@ -1,12 +1,13 @@
--- By the rules of reconcile: no job and not given up on, or a job that ended and says nothing of the current text.
-CREATE FUNCTION needs_job(j job, p_text bytea, p_given_up bytea) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN (j).id IS NULL THEN p_given_up IS DISTINCT FROM p_text
-    WHEN (j).status = 2 OR ((j).status = 4 AND (j).reason = 'record_deleted') THEN true
-    WHEN (j).status IN (3, 4) THEN (j).hash <> p_text ELSE false END
-$$;
+-- By the rules of reconcile: no job and not given up on, or a job that ended and says nothing of the current text. It is
+-- read when it is made, not when it is called: no search path has a say in it, and it can still become part of a query.
+CREATE FUNCTION needs_job(j job, p_text bytea, p_given_up bytea) RETURNS boolean LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (j).id IS NULL THEN p_given_up IS DISTINCT FROM p_text
+  WHEN (j).status = 2 OR ((j).status = 4 AND (j).reason = 'record_deleted') THEN true
+  WHEN (j).status IN (3, 4) THEN (j).hash <> p_text ELSE false END;
 
 -- Lock live records and their jobs, for arming.
-CREATE FUNCTION hold_records(p_space int, p_records bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION hold_records(p_space int, p_records bigint[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 BEGIN
   PERFORM FROM record x WHERE x.rid = ANY (p_records) ORDER BY x.rid FOR NO KEY UPDATE;
   PERFORM FROM job j WHERE j.id = ANY (ARRAY(SELECT (u.rid << 12) | p_space FROM unnest(p_records) u (rid)))
@@ -177,6 +178,7 @@ BEGIN
         END $body$', verb, p_space, where_there, kind);
     END LOOP;
     UPDATE control SET epoch = epoch + 1;
+    PERFORM issue_rights();
   END IF;
   RETURN fixed;
 END
