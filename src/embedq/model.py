@@ -169,6 +169,8 @@ class Attached:
     refused: Mapping[str, str]  # some keys whose rows cannot be records, and why
     refusals: int  # how many there are
     problem: str | None
+    given_up: int = 0  # rows that refused their vectors too often
+    adopted: int = 0  # rows whose own vectors were taken for those of their texts
 
 
 class NewRecord(NamedTuple):
@@ -395,15 +397,22 @@ class Counts:
     records: int = 0
     missing: int = 0
     truncated: int = 0
+    unsure: int = 0  # records of a table that cannot be followed: their texts may be others by now
+
+    @property
+    def uncovered(self) -> int:
+        """Records of which nobody knows that they have a vector of their current text."""
+        return max(self.missing, self.unsure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
     """How far a collection's vectors are behind its records."""
 
-    coverage: float  # 1.0: every live record has a vector of its current text
+    coverage: float  # 1.0: every live record is known to have a vector of its current text
     pending: int
     oldest_pending: timedelta | None
+    trouble: str | None = None  # why nobody knows what the current texts are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,7 +433,7 @@ class Hit:
     score: float  # semantic: the cosine
     text: str
     attributes: Attributes
-    stale: bool  # the vector that found it belongs to an earlier text
+    stale: bool  # the vector that found it belongs to an earlier text, or may, since its table cannot be followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

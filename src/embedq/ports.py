@@ -378,11 +378,18 @@ class Attaching(Protocol):
     """A store that can take over tables which are already there."""
 
     async def attach(
-        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None
+        self,
+        declaration: Declaration,
+        attachment: Attachment,
+        *,
+        dimensions: int | None = None,
+        adopt: bool = False,
     ) -> Attached:
         """Make a table a collection, changes from now on and the rows that are there; the same again walks again.
 
-        What does not fit is refused with a reason, and then nothing is changed.
+        Something else than before alters the attachment: only texts that changed by it are embedded. To adopt is to
+        take the vectors in the target column for those of the rows' texts as of now, without a call. What does not fit
+        is refused with a reason, and then nothing is changed.
         """
         ...
 

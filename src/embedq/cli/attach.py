@@ -29,6 +29,9 @@ Priority = Annotated[
 ]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="The column that says whose a row is.")]
 Attributes = Annotated[str | None, typer.Option("--attributes", help="COLUMN[,COLUMN…] that searches can filter by.")]
+Adopt = Annotated[
+    bool, typer.Option("--adopt", help="Take the vectors in the --into column for those of the rows' texts as of now.")
+]
 Name = Annotated[str | None, typer.Option("--collection", "-c", help="Default: the table's name.")]
 NOTHING = Counts()
 PAUSE = 0.1  # seconds between two looks, while a worker does the walking
@@ -50,6 +53,7 @@ def attach(  # noqa: PLR0913 each is an option that people write
     priority: Priority = None,
     tenant: Tenant = None,
     attributes: Attributes = None,
+    adopt: Adopt = False,
     collection: Name = None,
     embedder: Embedder = None,
     url: Url = None,
@@ -58,7 +62,8 @@ def attach(  # noqa: PLR0913 each is an option that people write
     """Make an existing table a collection: its rows are embedded, and every change of them from now on.
 
     Triggers note keys only; workers do the rest. Run it again to have every row looked at again, or to go on where it
-    was cut off. Names with commas are written in double quotes.
+    was cut off; run it with other options to alter it: only texts that change by that are embedded. Names with commas
+    are written in double quotes.
     """
 
     async def work(app: App) -> tuple[Attached, Mapping[str, Counts]]:
@@ -71,6 +76,7 @@ def attach(  # noqa: PLR0913 each is an option that people write
             tenant=_one("--tenant", tenant),
             attributes=columns(attributes or ""),
             collection=collection,
+            adopt=adopt,
         )
         return await _watch(app, name, attaching), (await app.operator.status()).counts
 
@@ -154,6 +160,8 @@ async def _walk(app: App, found: Attached, show: Callable[[int, int], None]) -> 
 
 def _say_attached(found: Attached, left: int) -> None:
     seen = f"{counted(found.seen, 'row')} looked at"
+    if found.adopted:
+        seen += f", the vectors of {counted(found.adopted, 'row')} adopted"
     rest = f", {left:,} to embed by workers (`embedq work`)" if left else ""
     say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}{rest}")
     _warn_of(found)

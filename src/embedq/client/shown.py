@@ -16,6 +16,7 @@ def answer(found: Answer) -> dict[str, Any]:
             "coverage": found.freshness.coverage,
             "pending": found.freshness.pending,
             "oldest_pending_seconds": None if oldest is None else oldest.total_seconds(),
+            "trouble": found.freshness.trouble,
         },
     }
 
@@ -58,6 +59,8 @@ def attached(found: Attached) -> dict[str, Any]:
         "walking": found.walking,
         "noted": found.noted,
         "refused": {"count": found.refusals, "some": dict(found.refused)},
+        "given_up": found.given_up,
+        "adopted": found.adopted,
         "problem": found.problem,
     }
 

@@ -9,6 +9,7 @@ from embedq.errors import StoreUnusable
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import Connection
 
+WRITERS = ("templates.py", "written.py")  # what is in a table's own functions and triggers
 INSTALLED = "SELECT version, digest FROM embedq.functions"
 NOTE = """
 INSERT INTO embedq.functions (version, digest) VALUES ($1, $2)
@@ -50,8 +51,15 @@ def sources() -> tuple[str, ...]:
 
 @cache
 def digest() -> str:
-    """Tell these functions from any others."""
-    return hashlib.sha256("\n".join(sources()).encode()).hexdigest()
+    """Tell these functions, and those that are written per table, from any others."""
+    return hashlib.sha256("\n".join((*sources(), templates_digest())).encode()).hexdigest()
+
+
+@cache
+def templates_digest() -> str:
+    """Tell what functions and triggers of attached tables are written from."""
+    folder = resources.files(__package__).joinpath("attaching")
+    return hashlib.sha256("\n".join(folder.joinpath(name).read_text() for name in WRITERS).encode()).hexdigest()
 
 
 async def are_ours(connection: Connection, address: Address) -> bool:

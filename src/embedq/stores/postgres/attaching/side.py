@@ -32,10 +32,15 @@ class PostgresAttaching:
         self._told: dict[str, str] = {}  # trouble by collection
 
     async def attach(
-        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None
+        self,
+        declaration: Declaration,
+        attachment: Attachment,
+        *,
+        dimensions: int | None = None,
+        adopt: bool = False,
     ) -> Attached:
         """See `ports.Attaching`."""
-        await attaching.attach(self._database, declaration, attachment, dimensions)
+        await attaching.attach(self._database, declaration, attachment, dimensions, adopt=adopt)
         self._database.woke()  # idle workers know no table yet
         for found in await self.attached():
             if found.collection == declaration.name:
