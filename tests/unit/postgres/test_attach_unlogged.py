@@ -1,5 +1,6 @@
 """An unlogged table is empty after a crash, and so is its collection."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
-from tests.unit.postgres.tables import CREATE, attach, catch_up, in_step, mend, records
+from tests.unit.postgres.tables import CREATE, PATIENCE, attach, catch_up, in_step, mend, records
 
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.postgres.server import PostgresServer
@@ -20,12 +21,29 @@ def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
         yield server
 
 
-async def crash_a_session(server: PostgresServer, url: str) -> None:
+RESET_AT = "SELECT pg_stat_get_bgwriter_stat_reset_time()"
+
+
+async def crash_a_session(url: str) -> None:
     """Kill one session's process: the server throws out all the others, and recovers."""
     victim = await asyncpg.connect(url)
+    before = await victim.fetchval(RESET_AT)
     os.kill(victim.get_server_pid(), signal.SIGKILL)
     victim.terminate()
-    server.wait_ready()
+    async with asyncio.timeout(PATIENCE):
+        while await reset_at(url) in (None, before):  # noqa: ASYNC110 the server tells nobody
+            await asyncio.sleep(0.02)
+
+
+async def reset_at(url: str) -> object:
+    """Say when the server last came up; None while it does not answer."""
+    try:
+        db = await asyncpg.connect(url)
+        value: object = await db.fetchval(RESET_AT)
+        await db.close()
+    except (OSError, asyncpg.PostgresError):
+        return None
+    return value
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -47,7 +65,7 @@ async def test_a_crash_empties_an_unlogged_table(server: PostgresServer, *, whol
         server.kill()
         server.start()
     else:
-        await crash_a_session(server, url)
+        await crash_a_session(url)
     store = await PostgresStore.open(url)
     assert await records(store) == {"1": "one"}
     await mend(store)
