@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
+from embedq.attachment import Attached, Attachment
 from embedq.model import (
     Ask,
-    Attached,
-    Attachment,
     Budget,
     Collection,
     ContentHash,
@@ -378,12 +377,7 @@ class Attaching(Protocol):
     """A store that can take over tables which are already there."""
 
     async def attach(
-        self,
-        declaration: Declaration,
-        attachment: Attachment,
-        *,
-        dimensions: int | None = None,
-        adopt: bool = False,
+        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None, adopt: bool = False
     ) -> Attached:
         """Make a table a collection, changes from now on and the rows that are there; the same again walks again.
 

@@ -4,19 +4,20 @@ import asyncio
 import csv
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from embedq.app import App
+from embedq.attachment import Attached
 from embedq.cli.options import Collection, Embedder, Json, Url, ask
 from embedq.cli.output import console, literal, one_line, print_json, say, warn
 from embedq.cli.tables import Cell, Column, table
 from embedq.client import shown
 from embedq.client.tables import ELSEWHERE
 from embedq.errors import Invalid, NotFound
-from embedq.model import Attached, Counts
+from embedq.model import Counts
 from embedq.operator.report import counted
 from embedq.settings import load
 
@@ -61,23 +62,13 @@ def attach(  # noqa: PLR0913 each is an option that people write
 ) -> None:
     """Make an existing table a collection: its rows are embedded, and every change of them from now on.
 
-    Triggers note keys only; workers do the rest. Run it again to have every row looked at again, or to go on where it
-    was cut off; run it with other options to alter it: only texts that change by that are embedded. Names with commas
-    are written in double quotes.
+    Triggers note keys only; workers do the rest. Run it again to have every row looked at again, to go on where it was
+    cut off, or with other options to alter it. Names with commas are written in double quotes.
     """
+    named = _named(key, text, into, tenant, attributes)
 
     async def work(app: App) -> tuple[Attached, Mapping[str, Counts]]:
-        attaching = app.client.tables.attach(
-            name,
-            key=columns(key),
-            text=columns(text),
-            into=_one("--into", into),
-            priority=priority,
-            tenant=_one("--tenant", tenant),
-            attributes=columns(attributes or ""),
-            collection=collection,
-            adopt=adopt,
-        )
+        attaching = app.client.tables.attach(name, collection=collection, priority=priority, adopt=adopt, **named)
         return await _watch(app, name, attaching), (await app.operator.status()).counts
 
     if load(url=url).url.startswith("sqlite:"):
@@ -121,6 +112,17 @@ def attachments(*, url: Url = None, as_json: Json = False) -> None:
 def columns(written: str) -> list[str]:
     """Read a list of column names; one with a comma in it stands in double quotes."""
     return [name for name in next(csv.reader([written], skipinitialspace=True), []) if name]
+
+
+def _named(key: str, text: str, into: str | None, tenant: str | None, attributes: str | None) -> dict[str, Any]:
+    """Read the options that name columns."""
+    return {
+        "key": columns(key),
+        "text": columns(text),
+        "into": _one("--into", into),
+        "tenant": _one("--tenant", tenant),
+        "attributes": columns(attributes or ""),
+    }
 
 
 def _one(option: str, written: str | None) -> str | None:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from embedq.model import Answer, Attached, Collection, Hit
+from embedq.attachment import Attached
+from embedq.model import Answer, Collection, Hit
 
 
 def answer(found: Answer) -> dict[str, Any]:

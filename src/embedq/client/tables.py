@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from embedq.attachment import Attached, Attachment
 from embedq.client.intake import check_collection
 from embedq.client.options import ClientOptions
 from embedq.client.searching import Embedders
 from embedq.errors import Invalid
-from embedq.model import Attached, Attachment, Declaration
+from embedq.model import Declaration
 from embedq.policy.naming import parse_embedder
 from embedq.ports import Attaching, Store
 from embedq.telemetry import Event, Telemetry

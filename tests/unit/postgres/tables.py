@@ -7,7 +7,8 @@ from typing import Any
 import asyncpg
 import numpy as np
 
-from embedq.model import Attached, Attachment, RecordId
+from embedq.attachment import Attached, Attachment
+from embedq.model import RecordId
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import DIMENSIONS, declaration, embed_all, vector_of
 

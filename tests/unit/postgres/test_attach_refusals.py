@@ -9,8 +9,9 @@ import asyncpg
 import pytest
 from tests.unit.postgres.tables import CREATE, attach, attach_docs, catch_up, mend, one, records
 
+from embedq.attachment import Attachment
 from embedq.errors import Conflict, EmbedqError, Invalid, NotFound, StoreError
-from embedq.model import Attachment, EmbedderName, NewRecord, Patch, RecordId
+from embedq.model import EmbedderName, NewRecord, Patch, RecordId
 from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.attaching import attaching
 from embedq.stores.postgres.attaching.source import look

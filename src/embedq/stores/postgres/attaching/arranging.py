@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import asyncpg
 
+from embedq.attachment import Attachment
 from embedq.errors import Invalid
-from embedq.model import Attachment
 from embedq.stores.postgres import functions
 from embedq.stores.postgres.attaching import written
 from embedq.stores.postgres.attaching.source import Source

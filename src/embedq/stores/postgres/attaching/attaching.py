@@ -5,8 +5,9 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from embedq.attachment import Attachment
 from embedq.errors import Conflict, NotFound, StoreError
-from embedq.model import Attachment, Declaration
+from embedq.model import Declaration
 from embedq.stores.postgres import collections
 from embedq.stores.postgres.attaching.arranging import arrange, clear, remember_shape
 from embedq.stores.postgres.attaching.source import Source, look

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from embedq.model import Attached
+from embedq.attachment import Attached
 from embedq.stores.postgres.attaching.attaching import COLUMNS, read
 from embedq.stores.postgres.database import Database
 

@@ -6,8 +6,9 @@ from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
+from embedq.attachment import Attached, Attachment
 from embedq.errors import NotFound, StoreError
-from embedq.model import Attached, Attachment, Declaration
+from embedq.model import Declaration
 from embedq.policy.texts import Limits
 from embedq.stores.postgres.attaching import attaching, listing, mending
 from embedq.stores.postgres.database import Database

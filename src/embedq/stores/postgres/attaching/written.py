@@ -6,7 +6,7 @@ too, and whoever may create functions there must not be called in their place.
 
 from collections.abc import Iterable, Mapping
 
-from embedq.model import Attachment
+from embedq.attachment import Attachment
 from embedq.stores.postgres.attaching.source import Column, Source, lane, path
 from embedq.stores.postgres.attaching.templates import ADOPT, IS_KEY, NOTE, PAGE, PLACE, READ
 from embedq.stores.postgres.schema import quoted
