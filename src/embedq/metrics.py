@@ -54,7 +54,10 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "embedq_records": ("Live records by collection.", ("collection",)),
     "embedq_records_missing_vector": ("Live records without a vector of their current text.", ("collection",)),
     "embedq_records_truncated": ("Records whose vector stands for the beginning of the text only.", ("collection",)),
-    "embedq_coverage_ratio": ("The part of live records that has a vector of its current text.", ("collection",)),
+    "embedq_coverage_ratio": (
+        "The part of live records known to have a vector of its current text.",
+        ("collection",),
+    ),
     "embedq_workers_alive": ("Workers that show signs of life.", ()),
     "embedq_budget_requests": ("Requests that the budget's last interval saw, by space.", ("space",)),
     "embedq_held_seconds": ("How long no process may ask this space's provider.", ("space",)),
@@ -268,7 +271,7 @@ def _figures(standing: Standing | None) -> Iterator[tuple[str, Sequence[str], fl
 def _of_collection(collection: str, counts: Counts) -> Iterator[tuple[str, Sequence[str], float]]:
     for status in STATES:
         yield "embedq_queue_jobs", (status, collection), float(getattr(counts, status))
-    covered = 1.0 if counts.records <= 0 else max(0, counts.records - counts.missing) / counts.records
+    covered = 1.0 if counts.records <= 0 else max(0, counts.records - counts.uncovered) / counts.records
     yield "embedq_records", (collection,), float(counts.records)
     yield "embedq_records_missing_vector", (collection,), float(counts.missing)
     yield "embedq_records_truncated", (collection,), float(counts.truncated)

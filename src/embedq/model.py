@@ -142,36 +142,6 @@ class Collection:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
-    """A table of the application's that is a collection. Names are names; only `priority` is SQL."""
-
-    table: str  # a name, or SCHEMA.NAME
-    key: tuple[str, ...]
-    text: tuple[str, ...]  # columns, joined in order
-    into: str | None = None  # a vector column of the table that vectors are copied into
-    priority: str | None = None  # an SQL expression over a row: urgent, high, normal or low
-    tenant: str | None = None
-    attributes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
-    """An attachment as it stands."""
-
-    collection: str
-    attachment: Attachment
-    rows: int  # about as many there were when the walk over the table began
-    seen: int  # of them, by the walk
-    walking: bool
-    noted: int  # changed rows that are still to be looked at
-    refused: Mapping[str, str]  # some keys whose rows cannot be records, and why
-    refusals: int  # how many there are
-    problem: str | None
-    row_security: bool = False  # of the table; it does not hold for the copy
-    trusts: str | None = None  # the table's owner, if its triggers and types run with another role's rights
-
-
 class NewRecord(NamedTuple):
     """A record as an application hands it in. A tuple, because they come by the thousand."""
 
@@ -398,15 +368,22 @@ class Counts:
     records: int = 0
     missing: int = 0
     truncated: int = 0
+    unsure: int = 0  # records of a table that cannot be followed: their texts may be others by now
+
+    @property
+    def uncovered(self) -> int:
+        """Records of which nobody knows that they have a vector of their current text."""
+        return max(self.missing, self.unsure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
     """How far a collection's vectors are behind its records."""
 
-    coverage: float  # 1.0: every live record has a vector of its current text
+    coverage: float  # 1.0: every live record is known to have a vector of its current text
     pending: int
     oldest_pending: timedelta | None
+    trouble: str | None = None  # why nobody knows what the current texts are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,7 +404,7 @@ class Hit:
     score: float  # semantic: the cosine
     text: str
     attributes: Attributes
-    stale: bool  # the vector that found it belongs to an earlier text
+    stale: bool  # the vector that found it belongs to an earlier text, or may, since its table cannot be followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
+from embedq.attachment import Attached, Attachment
 from embedq.model import (
     Ask,
-    Attached,
-    Attachment,
     Budget,
     Collection,
     ContentHash,
@@ -373,11 +372,13 @@ class Attaching(Protocol):
     """A store that can take over tables which are already there."""
 
     async def attach(
-        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None
+        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None, adopt: bool = False
     ) -> Attached:
         """Make a table a collection, changes from now on and the rows that are there; the same again walks again.
 
-        What does not fit is refused with a reason, and then nothing is changed.
+        Something else than before alters the attachment: only texts that changed by it are embedded. To adopt is to
+        take the vectors in the target column for those of the rows' texts as of now, without a call. What does not fit
+        is refused with a reason, and then nothing is changed.
         """
         ...
 

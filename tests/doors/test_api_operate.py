@@ -260,7 +260,7 @@ async def test_search_says_how_it_was_found(world: World, mode: str) -> None:
     assert body["mode_used"] == ("hybrid" if mode == "auto" else mode)
     assert body["hits"][0].keys() == {"id", "score", "text", "attributes", "stale"}
     assert body["hits"][0]["id"] == "a"
-    assert body["freshness"] == {"coverage": 1.0, "pending": 0, "oldest_pending_seconds": None}
+    assert body["freshness"] == {"coverage": 1.0, "pending": 0, "oldest_pending_seconds": None, "trouble": None}
 
 
 async def test_search_in_an_unknown_collection_is_404(http: AsyncClient) -> None:

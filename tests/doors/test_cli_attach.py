@@ -69,7 +69,7 @@ def test_a_table_is_attached_looked_at_and_detached(shell: Shell, tables: Callab
     assert one == {
         "collection": "docs", "table": "public.docs", "key": ["id"], "text": ["title", "body"], "into": "e",
         "priority": None, "tenant": None, "attributes": ["kind"], "rows": 1500, "seen": 1500, "walking": False,
-        "noted": 0, "refused": {"count": 0, "some": {}}, "problem": None,
+        "noted": 0, "refused": {"count": 0, "some": {}}, "given_up": 0, "adopted": 0, "problem": None,
         "row_security": False, "trusts": None,
     }  # fmt: skip
     assert "0% embedded, 1,500 to do" in " ".join(shell.run("attachments").stdout.split())
@@ -102,6 +102,7 @@ def test_running_it_again_is_harmless(shell: Shell, tables: Callable[[str], obje
         ((*DOCS, "--into", "f"), "make it first"),
         ((*DOCS, "--tenant", "title,body"), "--tenant takes one column"),
         ((*DOCS, "--into", "e", "--embedder", "fake@8"), "this embedder gives 8"),
+        ((*DOCS, "--adopt"), "name the column that they are in: --into"),
         ((*DOCS, "--priority", "1; DROP TABLE docs"), "is no expression over a row"),
         ((*DOCS, "--collection", ""), "a collection's name"),
         (("attach", "docs", "--key", ",".join(f"c{n}" for n in range(40)), "--text", "body"), "at most 32"),
@@ -143,6 +144,22 @@ def test_a_table_in_trouble_is_told(shell: Shell, tables: Callable[[str], object
     assert "has no column" in shell.run(*ATTACH, code=1).stderr
     tables("INSERT INTO docs VALUES (9999, 'x', 'y', 'z')")
     assert shell.facts("attachments")["tables"][0]["collection"] == "docs"
+    said = shell.run("search", "docs", "looms", "-m", "keyword", "-k", "1")
+    assert "its table is not followed, so that hits may be stale: public.docs has no column" in " ".join(
+        (said.stdout + said.stderr).split()
+    )
+
+
+def test_other_options_alter_and_adopt(shell: Shell, tables: Callable[[str], object]) -> None:
+    """One command more takes the vectors that are there, and nothing is refused that can be altered."""
+    tables(f"{CREATE}; {ROWS}; UPDATE docs SET e = array_fill(id::real, ARRAY[16])::vector")
+    shell.run(*DOCS)
+
+    said = shell.run(*ATTACH, "--attributes", "kind", "--adopt").stdout
+
+    assert "1,500 rows looked at, the vectors of 1,500 rows adopted" in " ".join(said.split())
+    [one] = shell.facts("attachments")["tables"]
+    assert (one["text"], one["into"], one["attributes"], one["adopted"]) == (["title", "body"], "e", ["kind"], 1500)
 
 
 @pytest.mark.parametrize(
@@ -193,3 +210,17 @@ async def test_http_says_whose_the_records_are(
 
     assert "public.docs" in refused["detail"]
     assert (await http.get("/collections/docs/records/1")).json()["text"] == "text"
+
+
+async def test_http_says_that_a_table_is_not_followed(http: AsyncClient, postgres_url: str) -> None:
+    """A search answers from what was there, and says so."""
+    found = (await http.post("/collections/docs/search", json={"query": "text", "mode": "keyword"})).json()
+    assert (found["freshness"]["trouble"], [hit["stale"] for hit in found["hits"]]) == (None, [False])
+    db = await asyncpg.connect(postgres_url)
+    await db.execute("DROP TABLE docs")
+    await db.close()
+
+    found = (await http.post("/collections/docs/search", json={"query": "text", "mode": "keyword"})).json()
+
+    assert [hit["stale"] for hit in found["hits"]] == [True]
+    assert (found["freshness"]["coverage"], "is gone" in found["freshness"]["trouble"]) == (0.0, True)

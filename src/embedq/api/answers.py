@@ -118,15 +118,18 @@ class Hit(BaseModel):
     score: float = Field(description="Semantic: the cosine.")
     text: str
     attributes: dict[str, Any]
-    stale: bool = Field(description="The vector that found it belongs to an earlier text.")
+    stale: bool = Field(description="The vector that found it belongs to an earlier text, or may.")
 
 
 class Freshness(BaseModel):
     """How far the collection's vectors are behind."""
 
-    coverage: float = Field(description="1.0: every record has a vector of its current text.")
+    coverage: float = Field(description="1.0: every record is known to have a vector of its current text.")
     pending: int
     oldest_pending_seconds: float | None
+    trouble: str | None = Field(
+        description="Why nobody knows what the current texts are: the attached table cannot be followed."
+    )
 
 
 class Found(BaseModel):

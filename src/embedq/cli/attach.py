@@ -4,19 +4,20 @@ import asyncio
 import csv
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from embedq.app import App
+from embedq.attachment import Attached
 from embedq.cli.options import Collection, Embedder, Json, Url, ask
 from embedq.cli.output import console, literal, one_line, print_json, say, warn
 from embedq.cli.tables import Cell, Column, table
 from embedq.client import shown
 from embedq.client.tables import ELSEWHERE
 from embedq.errors import Invalid, NotFound
-from embedq.model import Attached, Counts
+from embedq.model import Counts
 from embedq.operator.report import counted
 from embedq.settings import load
 
@@ -29,6 +30,9 @@ Priority = Annotated[
 ]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="The column that says whose a row is.")]
 Attributes = Annotated[str | None, typer.Option("--attributes", help="COLUMN[,COLUMN…] that searches can filter by.")]
+Adopt = Annotated[
+    bool, typer.Option("--adopt", help="Take the vectors in the --into column for those of the rows' texts as of now.")
+]
 Name = Annotated[str | None, typer.Option("--collection", "-c", help="Default: the table's name.")]
 NOTHING = Counts()
 PAUSE = 0.1  # seconds between two looks, while a worker does the walking
@@ -50,6 +54,7 @@ def attach(  # noqa: PLR0913 each is an option that people write
     priority: Priority = None,
     tenant: Tenant = None,
     attributes: Attributes = None,
+    adopt: Adopt = False,
     collection: Name = None,
     embedder: Embedder = None,
     url: Url = None,
@@ -57,21 +62,14 @@ def attach(  # noqa: PLR0913 each is an option that people write
 ) -> None:
     """Make an existing table a collection: its rows are embedded, and every change of them from now on.
 
-    Triggers note keys only; workers do the rest. Run it again to have every row looked at again, or to go on where it
-    was cut off. Names with commas are written in double quotes. Row security of the table does not cover embedq's copy.
+    Triggers note keys only; workers do the rest. Run it again to have every row looked at again, to go on where it was
+    cut off, or with other options to alter it. Names with commas are written in double quotes. Row security of the
+    table does not cover embedq's copy.
     """
+    named = _named(key, text, into, tenant, attributes)
 
     async def work(app: App) -> tuple[Attached, Mapping[str, Counts]]:
-        attaching = app.client.tables.attach(
-            name,
-            key=columns(key),
-            text=columns(text),
-            into=_one("--into", into),
-            priority=priority,
-            tenant=_one("--tenant", tenant),
-            attributes=columns(attributes or ""),
-            collection=collection,
-        )
+        attaching = app.client.tables.attach(name, collection=collection, priority=priority, adopt=adopt, **named)
         return await _watch(app, name, attaching), (await app.operator.status()).counts
 
     if load(url=url).url.startswith("sqlite:"):
@@ -117,6 +115,17 @@ def columns(written: str) -> list[str]:
     return [name for name in next(csv.reader([written], skipinitialspace=True), []) if name]
 
 
+def _named(key: str, text: str, into: str | None, tenant: str | None, attributes: str | None) -> dict[str, Any]:
+    """Read the options that name columns."""
+    return {
+        "key": columns(key),
+        "text": columns(text),
+        "into": _one("--into", into),
+        "tenant": _one("--tenant", tenant),
+        "attributes": columns(attributes or ""),
+    }
+
+
 def _one(option: str, written: str | None) -> str | None:
     """Read the name of one column, in double quotes or without."""
     names = columns(written or "")
@@ -154,6 +163,8 @@ async def _walk(app: App, found: Attached, show: Callable[[int, int], None]) -> 
 
 def _say_attached(found: Attached, left: int) -> None:
     seen = f"{counted(found.seen, 'row')} looked at"
+    if found.adopted:
+        seen += f", the vectors of {counted(found.adopted, 'row')} adopted"
     rest = f", {left:,} to embed by workers (`embedq work`)" if left else ""
     say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}{rest}")
     _warn_of(found)

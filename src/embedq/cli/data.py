@@ -173,3 +173,5 @@ def _footer(answer: Answer) -> None:
     console().print(said, soft_wrap=True)
     if answer.reason:
         warn(answer.reason)
+    if fresh.trouble:
+        warn(f"its table is not followed, so that hits may be stale: {fresh.trouble}")

@@ -92,7 +92,7 @@ def _row(label: Cell, counts: Counts, waits: timedelta | None) -> tuple[Cell, ..
     return (
         label,
         count(counts.records),
-        share(coverage(counts.records, counts.missing)),
+        share(coverage(counts.records, counts.uncovered)),
         *(count(getattr(counts, state), shade=shade) for state, shade in STATES.items()),
         span(waits),
     )

@@ -65,6 +65,8 @@ class Searching:
         vector, reason = await self._vector(collection, asked)
         mode, hits = await self._find(collection.declaration.name, asked, vector)
         freshness = await self._store.freshness(collection.declaration.name)
+        if freshness.trouble is not None:
+            hits = [replace(hit, stale=True) for hit in hits]  # nobody knows whether their texts are current
         self._telemetry.emit(
             Event.SEARCHED,
             level="debug",

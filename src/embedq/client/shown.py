@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from embedq.model import Answer, Attached, Collection, Hit
+from embedq.attachment import Attached
+from embedq.model import Answer, Collection, Hit
 
 
 def answer(found: Answer) -> dict[str, Any]:
@@ -16,6 +17,7 @@ def answer(found: Answer) -> dict[str, Any]:
             "coverage": found.freshness.coverage,
             "pending": found.freshness.pending,
             "oldest_pending_seconds": None if oldest is None else oldest.total_seconds(),
+            "trouble": found.freshness.trouble,
         },
     }
 
@@ -58,6 +60,8 @@ def attached(found: Attached) -> dict[str, Any]:
         "walking": found.walking,
         "noted": found.noted,
         "refused": {"count": found.refusals, "some": dict(found.refused)},
+        "given_up": found.given_up,
+        "adopted": found.adopted,
         "problem": found.problem,
         "row_security": found.row_security,
         "trusts": found.trusts,

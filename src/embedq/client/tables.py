@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from embedq.attachment import Attached, Attachment
 from embedq.client.intake import check_collection
 from embedq.client.options import ClientOptions
 from embedq.client.searching import Embedders
 from embedq.errors import Invalid
-from embedq.model import Attached, Attachment, Declaration
+from embedq.model import Declaration
 from embedq.policy.naming import parse_embedder
 from embedq.ports import Attaching, Store
 from embedq.telemetry import Event, Telemetry
@@ -35,9 +36,12 @@ class Tables:
         text: Sequence[str],
         collection: str | None = None,
         embedder: str | None = None,
+        adopt: bool = False,
         **options: Any,  # noqa: ANN401 each is of its own field's type
     ) -> Attached:
         """Make a table a collection. From now on its changes are embedded, and so are the rows that are there.
+
+        Again with something else, it alters the attachment: only texts that changed by that are embedded.
 
         Args:
             table: Its name, or SCHEMA.NAME.
@@ -45,6 +49,7 @@ class Tables:
             text: The columns that the text is made from, joined in order.
             collection: Its name as a collection; without it the table's.
             embedder: What embeds it; without it the settings'.
+            adopt: Take the vectors in the column `into` for those of the rows' texts as of now. Nobody can check that.
             **options: `into` (a vector column of the table), `priority` (an SQL expression), `tenant` (a column),
                 `attributes` (columns that searches can filter by).
         """
@@ -55,11 +60,13 @@ class Tables:
         declaration = Declaration(
             name=table if collection is None else collection, embedder=name, retry=self._options.retry
         )
+        if adopt and wanted.into is None:
+            raise Invalid("to adopt vectors, name the column that they are in: --into")
         dimensions = None
         if wanted.into is not None:
             built = await self._embedders.get(name)
             dimensions = built.dimensions or (await built.embed([SAMPLE])).shape[1]
-        attached = await store.attach(declaration, wanted, dimensions=dimensions)
+        attached = await store.attach(declaration, wanted, dimensions=dimensions, adopt=adopt)
         self._telemetry.emit(Event.ATTACHED, collection=attached.collection, table=table, rows=attached.rows)
         return attached
 

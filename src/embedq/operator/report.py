@@ -32,7 +32,7 @@ class QueueStatus:
     @property
     def coverage(self) -> float:
         """Say which part of all live records has a vector of its current text."""
-        return coverage(sum(c.records for c in self.counts.values()), sum(c.missing for c in self.counts.values()))
+        return coverage(sum(c.records for c in self.counts.values()), sum(c.uncovered for c in self.counts.values()))
 
     def facts(self) -> dict[str, Any]:
         """Write it as plain facts."""
@@ -47,7 +47,7 @@ class QueueStatus:
             "truncated": self._by_collection("truncated"),
             "coverage": {
                 "total": self.coverage,
-                "by_collection": {name: coverage(c.records, c.missing) for name, c in self.counts.items()},
+                "by_collection": {name: coverage(c.records, c.uncovered) for name, c in self.counts.items()},
             },
             "oldest_pending_seconds": {
                 "max": max((span.total_seconds() for span in self.oldest_pending.values()), default=None),

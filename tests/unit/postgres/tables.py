@@ -7,7 +7,8 @@ from typing import Any
 import asyncpg
 import numpy as np
 
-from embedq.model import Attached, Attachment, RecordId
+from embedq.attachment import Attached, Attachment
+from embedq.model import RecordId
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import DIMENSIONS, declaration, embed_all, vector_of
 
@@ -25,11 +26,12 @@ async def attach(
     text: Sequence[str] = ("body",),
     into: str | None = "e",
     name: str = DOCS,
+    adopt: bool = False,
     **more: Any,  # noqa: ANN401 each is of its own field's type
 ) -> Attached:
     """Attach a table."""
     wanted = Attachment(table=table, key=tuple(key), text=tuple(text), into=into, **more)
-    return await store.attach(declaration(name), wanted, dimensions=DIMENSIONS if into else None)
+    return await store.attach(declaration(name), wanted, dimensions=DIMENSIONS if into else None, adopt=adopt)
 
 
 async def attach_docs(store: PostgresStore, db: asyncpg.Connection, rows: int = 0) -> None:

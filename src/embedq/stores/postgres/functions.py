@@ -11,6 +11,7 @@ from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.quoting import with_vectors_of
 from embedq.stores.postgres.rights import ISSUE
 
+WRITERS = ("templates.py", "written.py")  # what is in a table's own functions and triggers
 INSTALLED = "SELECT version, digest FROM embedq.functions"
 NOTE = """
 INSERT INTO embedq.functions (version, digest) VALUES ($1, $2)
@@ -52,8 +53,15 @@ def sources() -> tuple[str, ...]:
 
 @cache
 def digest() -> str:
-    """Tell these functions from any others."""
-    return hashlib.sha256("\n".join(sources()).encode()).hexdigest()
+    """Tell these functions, and those that are written per table, from any others."""
+    return hashlib.sha256("\n".join((*sources(), templates_digest())).encode()).hexdigest()
+
+
+@cache
+def templates_digest() -> str:
+    """Tell what functions and triggers of attached tables are written from."""
+    folder = resources.files(__package__).joinpath("attaching")
+    return hashlib.sha256("\n".join(folder.joinpath(name).read_text() for name in WRITERS).encode()).hexdigest()
 
 
 async def are_ours(connection: Connection, address: Address) -> bool:

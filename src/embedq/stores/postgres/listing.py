@@ -85,7 +85,7 @@ SELECT c.name, coalesce(sum(t.open), 0) AS open, coalesce(sum(t.completed), 0) A
   coalesce(sum(t.records), 0) AS records, coalesce(sum(t.missing), 0) AS missing,
   (SELECT count(*) FROM embedq.lease l CROSS JOIN unnest(l.jobs, l.arms) u (id, arms) JOIN embedq.job j ON j.id = u.id
    WHERE j.status = 0 AND j.fence <= u.arms AND j.collection = c.id) AS processing,
-  embedq.truncated(c.id, c.space) AS truncated, embedq.unread(c.id) AS unread
+  embedq.truncated(c.id, c.space) AS truncated, embedq.unread(c.id) AS unread, embedq.doubt(c.id) AS doubt
 FROM embedq.collection c LEFT JOIN embedq.tally t ON t.collection = c.id
 WHERE c.name IS NOT NULL GROUP BY c.id, c.name, c.space ORDER BY c.name COLLATE "C"
 """
@@ -227,6 +227,7 @@ async def counts(db: Connection) -> dict[str, Counts]:
             records=row["records"],
             missing=row["missing"],
             truncated=row["truncated"],
+            unsure=0 if row["doubt"] is None else row["records"],
         )
         for row in await db.fetch(COUNTS)
     }

@@ -63,7 +63,7 @@ HAS_VECTORS = "SELECT to_regclass(format('embedq.vector_%s', $1::int)) IS NOT NU
 
 # How far vectors are behind. The oldest open job stands in the line, waits, or is leased.
 FRESHNESS = f"""
-SELECT t.*, {NOW} - o.oldest AS waits, embedq.unread($2) AS unread FROM
+SELECT t.*, {NOW} - o.oldest AS waits, embedq.unread($2) AS unread, embedq.doubt($2) AS doubt FROM
   (SELECT coalesce(sum(open), 0) AS open, coalesce(sum(records), 0) AS records, coalesce(sum(missing), 0) AS missing
    FROM embedq.tally WHERE collection = $2) t,
   embedq.oldest($2, $3) o (oldest)
@@ -121,10 +121,12 @@ async def freshness(db: Connection, name: str, now: datetime | None) -> Freshnes
     """Say how far vectors are behind."""
     collection = await find(db, name)
     row = await db.fetchrow(FRESHNESS, now, collection.id, collection.space)
+    covered = 1.0 if not row["records"] else (row["records"] - row["missing"]) / row["records"]
     return Freshness(
-        coverage=1.0 if not row["records"] else (row["records"] - row["missing"]) / row["records"],
+        coverage=covered if row["doubt"] is None else 0.0,
         pending=row["open"] + row["unread"],
         oldest_pending=None if row["waits"] is None else max(row["waits"], timedelta(0)),
+        trouble=row["doubt"],
     )
 
 

@@ -1,9 +1,12 @@
 """Writing the functions and triggers of an attachment, and taking them away."""
 
+from collections.abc import Iterator, Mapping
+
 import asyncpg
 
+from embedq.attachment import Attachment
 from embedq.errors import Invalid
-from embedq.model import Attachment
+from embedq.stores.postgres import functions
 from embedq.stores.postgres.attaching import written
 from embedq.stores.postgres.attaching.source import Source
 from embedq.stores.postgres.catalogue import Found
@@ -13,18 +16,21 @@ from embedq.stores.postgres.rights import ISSUE
 
 # The table itself and all its partitions: a write straight into one does not fire the triggers of its parent.
 PARTS = """
-SELECT n.nspname AS schema, c.relname AS name, c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT n.nspname AS schema, c.relname AS name, c.oid, c.relkind = 'r' AS has_rows
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = $1 OR c.oid IN (SELECT p.relid FROM pg_partition_tree($1) p) ORDER BY c.oid
 """
 
 # Every trigger of an attachment, wherever it is.
 TRIGGERS = """
-SELECT n.nspname AS schema, c.relname AS name, c.oid, t.tgname AS trigger, t.tgenabled <> 'D' AS enabled
+SELECT n.nspname AS schema, c.relname AS name, c.oid, t.tgname AS trigger, t.tgenabled::text AS fires
 FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid AND f.proname = $1
 JOIN pg_namespace e ON e.oid = f.pronamespace AND e.nspname = 'embedq'
 JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY c.oid
 """
-SHAPE = "UPDATE embedq.attachment a SET shape = embedq.shape(a), unfit = $2 WHERE a.id = $1"
+WRITTEN = "SELECT a.written FROM embedq.attachment a WHERE a.id = $1"
+SHAPE = "UPDATE embedq.attachment a SET shape = embedq.shape(a), unfit = $2, written = $3 WHERE a.id = $1"
+ASLEEP = "D"  # a trigger that somebody has disabled
 NO_PERMISSION = "42501"
 
 
@@ -34,16 +40,25 @@ async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, 
     await _write_functions(db, written.functions(number, home.id, home.space, wanted, source, version=version))
     await db.execute(ISSUE)  # who may call the trigger's function could have it run on a table of their own
     there = await db.fetch(TRIGGERS, f"note_{number}")
-    parts = {part["oid"]: _name(part) for part in await db.fetch(PARTS, source.oid)}
+    parts = {part["oid"]: part for part in await db.fetch(PARTS, source.oid)}
     for found in there:
         if found["oid"] not in parts:  # it was a partition once
             await db.execute(f"DROP TRIGGER {quoted(found['trigger'])} ON {_name(found)}")
-    for oid, relation in parts.items():
-        if sum(found["oid"] == oid for found in there) < len(written.EVENTS):
-            for statement in written.triggers(number, relation):
-                await db.execute(statement)
-    asleep = sorted({_name(found) for found in there if not found["enabled"]})
+    anew = await db.fetchval(WRITTEN, number) != functions.templates_digest()
+    fires = {(found["oid"], found["trigger"]): found["fires"] for found in there}
+    for part in parts.values():
+        for statement in written.triggers(number, _name(part), _wanting(number, part, fires, anew=anew)):
+            await db.execute(statement)
+    asleep = sorted({_name(found) for found in there if found["fires"] == ASLEEP and found["oid"] in parts})
     return f"its triggers are disabled: ALTER TABLE {asleep[0]} ENABLE TRIGGER ALL" if asleep else None
+
+
+def _wanting(number: int, part: asyncpg.Record, fires: Mapping[tuple[int, str], str], *, anew: bool) -> Iterator[str]:
+    """List the triggers that a table or partition lacks, or that fire at the wrong times; who disabled one means it."""
+    for name, (_, when) in written.TRIGGERS.items():
+        found = fires.get((part["oid"], written.trigger(number, name)))
+        if (found != when or anew) and found != ASLEEP and (part["has_rows"] or name != "row"):
+            yield name
 
 
 async def clear(db: Connection, number: int) -> None:
@@ -56,7 +71,7 @@ async def clear(db: Connection, number: int) -> None:
 
 async def remember_shape(db: Connection, number: int, unfit: str | None) -> None:
     """Keep how the table looks now, and why it cannot be followed."""
-    await db.execute(SHAPE, number, unfit)
+    await db.execute(SHAPE, number, unfit, functions.templates_digest())
 
 
 async def _write_functions(db: Connection, statements: list[str]) -> None:

@@ -5,8 +5,9 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from embedq.attachment import Attachment
 from embedq.errors import Conflict, NotFound, StoreError
-from embedq.model import Attachment, Declaration
+from embedq.model import Declaration
 from embedq.stores.postgres import collections
 from embedq.stores.postgres.attaching.arranging import arrange, clear, remember_shape
 from embedq.stores.postgres.attaching.source import Source, look
@@ -34,6 +35,17 @@ WALK_AGAIN = """
 UPDATE embedq.attachment SET walked_to = '', pruned_to = '', seen = 0, rows = $2
 WHERE id = $1 AND walked_to IS NULL AND pruned_to IS NULL
 """
+# From the start: whoever wrote to a column that was not watched, and has not committed yet, is waited for.
+ALTER = """
+UPDATE embedq.attachment SET source = $2::oid::regclass, keys = $3, texts = $4, attributes = $5, target = $6,
+  tenant = $7, priority = $8, made_for = $9, rows = $10, walked_to = '', pruned_to = '', seen = 0,
+  walk_after = pg_current_xact_id(), problem = NULL WHERE id = $1
+"""
+# What is in the rows' own column as of now. It is taken after all triggers are there.
+ADOPT = """
+UPDATE embedq.attachment SET adopting = pg_current_snapshot(), adopted = 0, walked_to = '', seen = 0 WHERE id = $1
+"""
+IS_THERE = "SELECT EXISTS (SELECT FROM pg_class WHERE oid = $1)"
 # Deleted records of the collection that was there belong to nobody: their ids may be keys of the table.
 DISOWN = "UPDATE embedq.record SET tenant = NULL WHERE collection = $1 AND tenant IS NOT NULL"
 FORGET = [f"DELETE FROM embedq.{table} WHERE attachment = $1" for table in ("noted", "unplaced", "refused")] + [
@@ -51,8 +63,10 @@ class Busy(StoreError):
     """Somebody is in the way just now."""
 
 
-async def attach(database: Database, declaration: Declaration, wanted: Attachment, dimensions: int | None) -> None:
-    """Make a table a collection."""
+async def attach(
+    database: Database, declaration: Declaration, wanted: Attachment, dimensions: int | None, *, adopt: bool
+) -> None:
+    """Make a table a collection, or alter how it is one."""
 
     async def work(db: Connection) -> None:
         source = await look(db, wanted, dimensions)
@@ -65,14 +79,33 @@ async def attach(database: Database, declaration: Declaration, wanted: Attachmen
         if found is None:
             await _check_free(db, home, before)
             await _check_target(db, home, wanted, source)
-            await _begin(db, home, wanted, source)
+            number = await _begin(db, home, wanted, source)
         else:
-            _check_same(declaration.name, read(found), wanted, is_same_table=source.oid == found["oid"])
-            await db.execute(LOCK, found["id"])
-            await db.execute(WALK_AGAIN, found["id"], source.rows)
+            number = found["id"]
+            await db.execute(LOCK, number)
+            await _go_on(db, home, found, wanted, source)
+        if adopt:
+            await db.execute(ADOPT, number)
 
     await _patiently(database, wanted.table, work)
     database.catalogue.forget(declaration.name)
+
+
+async def _go_on(db: Connection, home: Found, found: Any, wanted: Attachment, source: Source) -> None:  # noqa: ANN401 a row
+    """Look at every row again; if something else is asked for than before, write what watches and reads them anew."""
+    before = read(found)
+    if source.oid != found["oid"] and await db.fetchval(IS_THERE, found["oid"]):
+        raise Conflict(
+            f"collection {home.name!r} is attached to {before.table}: name another with --collection, or "
+            f"`embedq detach {home.name}` first"
+        )
+    if source.oid == found["oid"] and _facts(before) == _facts(wanted):
+        await db.execute(WALK_AGAIN, found["id"], source.rows)
+        return
+    await _check_target(db, home, wanted, source)
+    await db.execute(ALTER, found["id"], *await _columns(db, wanted, source))
+    unfit = await arrange(db, found["id"], home, wanted, source)
+    await remember_shape(db, found["id"], unfit)
 
 
 async def _declare(db: Connection, declaration: Declaration) -> None:
@@ -101,30 +134,27 @@ async def _check_target(db: Connection, home: Found, wanted: Attachment, source:
         raise Conflict(f"{wanted.into!r} holds the vectors of collection {other!r}: name another column with --into")
 
 
-def _check_same(name: str, before: Attachment, wanted: Attachment, *, is_same_table: bool) -> None:
-    if not is_same_table or _facts(before) != _facts(wanted):
-        raise Conflict(
-            f"collection {name!r} is attached to {before.table} in another way: repeat what was asked for then, or "
-            f"`embedq detach {name}` first"
-        )
-
-
 def _facts(attachment: Attachment) -> tuple[object, ...]:
     """Say what makes two attachments of one table the same."""
     a = attachment
     return (frozenset(a.key), a.text, a.into, a.priority, a.tenant, a.attributes)
 
 
-async def _begin(db: Connection, home: Found, wanted: Attachment, source: Source) -> None:
+async def _begin(db: Connection, home: Found, wanted: Attachment, source: Source) -> int:
     await db.execute(DISOWN, home.id)
-    keys = [column.name for column in source.key]
-    lists = (keys, list(wanted.text), list(wanted.attributes))
-    rest = (wanted.into, wanted.tenant, wanted.priority, await made_for(db, source), source.rows)
-    number = int(await db.fetchval(CREATE, home.id, source.oid, *lists, *rest))
+    number = int(await db.fetchval(CREATE, home.id, *await _columns(db, wanted, source)))
     await db.execute("UPDATE embedq.collection SET revision = revision + 1 WHERE id = $1", home.id)
     await db.execute(collections.CHANGED)
     unfit = await arrange(db, number, home, wanted, source)
     await remember_shape(db, number, unfit)
+    return number
+
+
+async def _columns(db: Connection, wanted: Attachment, source: Source) -> tuple[object, ...]:
+    """Write an attachment as its row keeps it."""
+    lists = ([column.name for column in source.key], list(wanted.text), list(wanted.attributes))
+    rest = (wanted.into, wanted.tenant, wanted.priority, await made_for(db, source), source.rows)
+    return (source.oid, *lists, *rest)
 
 
 async def made_for(db: Connection, source: Source) -> str:

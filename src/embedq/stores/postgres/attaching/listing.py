@@ -4,18 +4,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from embedq.model import Attached
+from embedq.attachment import Attached
 from embedq.stores.postgres.attaching.attaching import COLUMNS, read
 from embedq.stores.postgres.database import Database
 
 LIST = f"""
-SELECT {COLUMNS}, c.name AS home, a.made_for, a.rows, a.seen, embedq.trouble_of(a) AS problem,
+SELECT {COLUMNS}, c.name AS home, a.made_for, a.rows, a.seen, embedq.trouble_of(a) AS problem, a.adopted,
   a.walked_to IS NOT NULL OR a.pruned_to IS NOT NULL AS walking,
-  EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source) AS there,
   EXISTS (SELECT FROM pg_class p WHERE p.oid = a.source AND p.relrowsecurity) AS row_security,
   (SELECT pg_get_userbyid(t.relowner) FROM pg_class t JOIN pg_class e ON e.oid = 'embedq.attachment'::regclass
    WHERE t.oid = a.source AND t.relowner <> e.relowner) AS trusts,
   embedq.noted_rows(a.id) AS noted,
+  (SELECT count(*) FROM embedq.unplaced u WHERE u.attachment = a.id AND u.given_up) AS given_up,
   (SELECT count(*) FROM embedq.refused r WHERE r.attachment = a.id) AS refusals,
   (SELECT coalesce(jsonb_object_agg(r.id, r.reason), '{{}}') FROM (
     SELECT * FROM embedq.refused WHERE attachment = a.id ORDER BY key LIMIT 10) r)::text AS refused
@@ -35,7 +35,6 @@ async def gather(database: Database, after: int, limit: int, text_bytes: int) ->
 
 
 def _attached(row: Any) -> Attached:  # noqa: ANN401 a row
-    gone = f"the table {row['made_for']} is gone: `embedq detach {row['home']}`"
     return Attached(
         collection=row["home"],
         attachment=read(row),
@@ -45,7 +44,9 @@ def _attached(row: Any) -> Attached:  # noqa: ANN401 a row
         noted=row["noted"],
         refused=json.loads(row["refused"]),
         refusals=row["refusals"],
-        problem=row["problem"] if row["there"] else gone,
+        problem=row["problem"],
+        given_up=row["given_up"],
+        adopted=row["adopted"],
         row_security=row["row_security"],
         trusts=row["trusts"],
     )

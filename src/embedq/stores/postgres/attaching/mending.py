@@ -3,6 +3,7 @@
 from typing import Any
 
 from embedq.errors import Refused, StoreError, StoreUnusable
+from embedq.stores.postgres import functions
 from embedq.stores.postgres.attaching.arranging import arrange, remember_shape
 from embedq.stores.postgres.attaching.attaching import COLUMNS, LOCK_TIMEOUT, is_busy, made_for, read
 from embedq.stores.postgres.attaching.source import look_at
@@ -14,7 +15,7 @@ from embedq.stores.postgres.rights import become_owner
 
 CHANGED = f"""
 SELECT {COLUMNS}, a.made_for, c.name AS home FROM embedq.attachment a JOIN embedq.collection c ON c.id = a.collection
-WHERE a.shape IS DISTINCT FROM embedq.shape(a)
+WHERE (a.shape IS DISTINCT FROM embedq.shape(a) OR a.written IS DISTINCT FROM $1)
 """
 LOCK = "SELECT pg_try_advisory_xact_lock(1701667446, $1)"
 # It is walked at once. While it could not be followed nothing was noted: whoever wrote then and has not committed yet
@@ -34,7 +35,7 @@ async def mend(database: Database) -> int:
     A table that somebody uses just now is left for the next time: whoever asks has other things to do than to wait.
     """
     mended = 0
-    for row in await database.fetch(CHANGED):
+    for row in await database.fetch(CHANGED, functions.templates_digest()):
         try:
             async with database.transaction() as db:
                 await db.execute(LOCK_TIMEOUT)
@@ -61,7 +62,7 @@ async def _follow(db: Connection, number: int) -> bool:
     """Follow one table, unless somebody else does."""
     if not await db.fetchval(LOCK, number):
         return False
-    row = await db.fetchrow(f"{CHANGED} AND a.id = $1", number)
+    row = await db.fetchrow(f"{CHANGED} AND a.id = $2", functions.templates_digest(), number)
     if row is not None:
         await remember_shape(db, number, await _unfit(db, row))
     return row is not None

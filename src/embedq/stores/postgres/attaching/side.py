@@ -6,8 +6,9 @@ from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
+from embedq.attachment import Attached, Attachment
 from embedq.errors import NotFound, StoreError
-from embedq.model import Attached, Attachment, Declaration
+from embedq.model import Declaration
 from embedq.policy.texts import Limits
 from embedq.stores.postgres.attaching import attaching, listing, mending
 from embedq.stores.postgres.database import Database
@@ -34,10 +35,15 @@ class PostgresAttaching:
         self._left: frozenset[str] = frozenset()  # collections whose tables changed and are not ours to follow
 
     async def attach(
-        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None
+        self,
+        declaration: Declaration,
+        attachment: Attachment,
+        *,
+        dimensions: int | None = None,
+        adopt: bool = False,
     ) -> Attached:
         """See `ports.Attaching`."""
-        await attaching.attach(self._database, declaration, attachment, dimensions)
+        await attaching.attach(self._database, declaration, attachment, dimensions, adopt=adopt)
         self._database.woke()  # idle workers know no table yet
         for found in await self.attached():
             if found.collection == declaration.name:

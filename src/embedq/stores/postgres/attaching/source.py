@@ -6,8 +6,8 @@ from typing import Any
 
 import asyncpg
 
+from embedq.attachment import Attachment
 from embedq.errors import Invalid, NotFound
-from embedq.model import Attachment
 from embedq.stores.postgres.connection import OWN_PATH_HERE, Connection
 from embedq.stores.postgres.quoting import quoted
 

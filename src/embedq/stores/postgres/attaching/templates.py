@@ -1,23 +1,33 @@
 """The functions of one attachment as they are written, head and body, with places for its names."""
 
 # The trigger: it notes keys, and neither raises nor waits. What it cannot note is counted where no rollback reaches,
-# and the table is walked for it.
+# and the table is walked for it. Statements are noted as a whole; what a subscription applies, and what is written with
+# session_replication_role = replica, row by row, since subscriptions run no triggers of statements. Our own copying is
+# known by a secret: anybody can set a setting.
 NOTE = (
     """
 CREATE OR REPLACE FUNCTION embedq.note_{id}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' {alike} AS """,
     """
 BEGIN
-  IF TG_OP = 'INSERT' THEN
+  IF TG_LEVEL = 'ROW' THEN
+    INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg(DISTINCT c.key) FROM (
+      SELECT d.key FROM (
+        SELECT {key}, {watched}, 1 FROM (SELECT NEW.*) r WHERE TG_OP <> 'DELETE'
+        UNION ALL SELECT {key}, {watched}, -1 FROM (SELECT OLD.*) r WHERE TG_OP <> 'INSERT'
+      ) d (key, {numbered}, side) GROUP BY d.key, {numbered} HAVING sum(d.side) <> 0) c HAVING count(*) > 0;
+  ELSIF TG_OP = 'INSERT' THEN
     INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg({key}) FROM embedq_new r HAVING count(*) > 0;
   ELSIF TG_OP = 'DELETE' THEN
     INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg({key}) FROM embedq_old r HAVING count(*) > 0;
+  ELSIF TG_OP = 'UPDATE' AND pg_trigger_depth() = 1 AND current_setting('embedq.copying', true) <> ''
+    AND current_setting('embedq.copying', true) = (SELECT a.secret FROM embedq.attachment a WHERE a.id = {id}) THEN
+    RETURN NULL;
   ELSIF TG_OP = 'UPDATE' THEN
     INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg(DISTINCT c.key) FROM (
-      (SELECT {key}, {watched} FROM embedq_new r EXCEPT ALL SELECT {key}, {watched} FROM embedq_old r)
-      UNION ALL
-      (SELECT {key}, {watched} FROM embedq_old r EXCEPT ALL SELECT {key}, {watched} FROM embedq_new r)
-    ) c (key, {numbered}) HAVING count(*) > 0;
+      SELECT d.key FROM (
+        SELECT {key}, {watched}, 1 FROM embedq_new r UNION ALL SELECT {key}, {watched}, -1 FROM embedq_old r
+      ) d (key, {numbered}, side) GROUP BY d.key, {numbered} HAVING sum(d.side) <> 0) c HAVING count(*) > 0;
   ELSE
     INSERT INTO embedq.noted (attachment) VALUES ({id});
   END IF;
@@ -58,7 +68,8 @@ END
 """,
 )
 
-# Rows as they are now, by their keys; with their lanes if asked. Arguments have no names, which columns might have too.
+# Rows as they are now, by their keys; with their lanes if asked; and whether the row's own column holds the vector that
+# is stored for its text, NULL if it holds nothing. Arguments have no names, which columns might have too.
 READ = (
     """
 CREATE OR REPLACE FUNCTION embedq.read_{id}(text[], boolean)
@@ -66,7 +77,30 @@ RETURNS TABLE (id text, text text, tenant text, attributes jsonb, priority text,
 LANGUAGE sql STABLE SET search_path = {path} SET plan_cache_mode = force_generic_plan {alike} {open} {lookup} AS """,
     """
   SELECT u.id, {text}, {tenant}, {attributes}, CASE WHEN $2 THEN {lane} END, {copied}
-  FROM pg_catalog.unnest($1) u (id) JOIN {table} r ON {match}
+  FROM pg_catalog.unnest($1) u (id) JOIN {table} r ON {match}{stored}
+""",
+)
+
+# Keep the vectors in the rows' own column as paid for, for rows that are as they were in a snapshot. A row says only
+# the lower half of the number of the transaction that wrote it: it is counted back from now.
+ADOPT = (
+    """
+CREATE OR REPLACE FUNCTION embedq.adopt_{id}(text[], pg_snapshot) RETURNS bigint
+LANGUAGE sql SET search_path = {path} {alike} {open} {lookup} AS """,
+    """
+  WITH there AS MATERIALIZED (
+    SELECT {text} AS text, r.{target}::{vector} AS embedding
+    FROM pg_catalog.unnest($1) u (id) JOIN {table} r ON {match}
+    CROSS JOIN (SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8 AS now) x
+    WHERE {schema}.vector_dims(r.{target}) = (SELECT s.dimensions FROM embedq.space s WHERE s.id = {space})
+      AND pg_catalog.pg_visible_in_snapshot((x.now
+      - ((x.now - r.xmin::pg_catalog.text::pg_catalog.int8) & 4294967295))::pg_catalog.text::pg_catalog.xid8, $2)),
+  kept AS (
+    INSERT INTO embedq.spare (space, hash, paid_at, embedding)
+    SELECT DISTINCT ON (t.hash) {space}, t.hash, pg_catalog.clock_timestamp(), t.embedding FROM (
+      SELECT pg_catalog.sha256(pg_catalog.convert_to(w.text, 'UTF8')) AS hash, w.embedding FROM there w) t
+    ON CONFLICT DO NOTHING)
+  SELECT pg_catalog.count(*) FROM there w WHERE w.text ~ '[^[:space:]]'
 """,
 )
 
@@ -88,9 +122,10 @@ END
 )
 
 # Write vectors into their rows, if a row's text is still the one that was embedded, and clear rows that are no records
-# any more. Rows are locked by a statement of their own, so that the next one sees them as they are. What the table's
-# triggers change beside it is noted. Answer with the records whose rows somebody holds, or whose text is another by
-# now: it may be the old one again before anybody looks. Only a superuser could have the head of it set `copying`.
+# any more. Rows are locked by a statement of their own, so that the next one sees them as they are. When all triggers
+# of the table have run, the rows are looked at again: text and vector must be what was meant. What triggers change
+# beside it is noted. Answer with the records whose rows somebody holds, or whose text is another by now: it may be the
+# old one again before anybody looks. Only a superuser could have the head of it set `copying`.
 PLACE = (
     """
 CREATE OR REPLACE FUNCTION embedq.place_{id}(p_records bigint[]) RETURNS bigint[]
@@ -99,36 +134,36 @@ LANGUAGE plpgsql SET search_path = {path} {alike} {open} {lookup} AS """,
 #variable_conflict use_variable
 DECLARE
   held bigint[];
+  chosen bigint[];
   fits boolean;
-  placed int;
   moved text[];
 BEGIN
-  PERFORM pg_catalog.set_config('embedq.copying', '{id}', true);
   held := ARRAY(SELECT u.rid FROM embedq.record u JOIN {table} r ON {match}
     WHERE u.rid = ANY (p_records) AND {ours} FOR NO KEY UPDATE OF r SKIP LOCKED);
-  WITH w AS MATERIALIZED (
-    SELECT x.rid, x.id, x.valid_to IS NULL AS live, x.hash, x.attributes, x.tenant, v.embedding FROM embedq.record x
-    LEFT JOIN embedq.vector_{space} v ON v.record = x.rid AND v.hash = x.hash AND x.valid_to IS NULL
-    WHERE x.rid = ANY (held)),
-  done AS (
-    UPDATE {table} r SET {target} = u.embedding FROM w u
-    WHERE {match} AND CASE WHEN u.live THEN u.embedding IS NOT NULL AND {hash} = u.hash ELSE r.{target} IS NOT NULL END
-    RETURNING u.id, NOT u.live OR {hash} = u.hash AS fits, u.live AND {moved} AS moved)
-  SELECT pg_catalog.count(*), pg_catalog.bool_and(d.fits), pg_catalog.array_agg(d.id) FILTER (WHERE d.moved)
-  INTO placed, fits, moved FROM done d;
-  PERFORM pg_catalog.set_config('embedq.copying', '', true);
-  IF NOT fits THEN
-    RAISE EXCEPTION 'a trigger of the table changes the text when its vector is stored';
+  chosen := ARRAY(SELECT u.rid FROM embedq.record u JOIN {table} r ON {match} {vectors}
+    WHERE u.rid = ANY (held) AND CASE WHEN u.valid_to IS NULL THEN v.record IS NOT NULL AND {hash} = u.hash
+      AND NOT {same} ELSE r.{target} IS NOT NULL END);
+  IF chosen <> '{{}}' THEN
+    PERFORM pg_catalog.set_config('embedq.copying', (SELECT a.secret FROM embedq.attachment a WHERE a.id = {id}), true);
+    WITH w AS MATERIALIZED (SELECT u.id, v.embedding FROM embedq.record u {vectors} WHERE u.rid = ANY (chosen))
+    UPDATE {table} r SET {target} = u.embedding FROM w u WHERE {match};
+    PERFORM pg_catalog.set_config('embedq.copying', '', true);
+    SELECT pg_catalog.bool_and(CASE WHEN u.valid_to IS NULL THEN {hash} = u.hash AND {same}
+        ELSE r.{target} IS NULL END),
+      pg_catalog.array_agg(u.id) FILTER (WHERE u.valid_to IS NULL AND {moved})
+    INTO fits, moved FROM embedq.record u JOIN {table} r ON {match} {vectors} WHERE u.rid = ANY (chosen);
+    IF NOT fits THEN
+      RAISE EXCEPTION 'a trigger of the table changes the text or the vector when that is stored';
+    END IF;
+    IF moved IS NOT NULL THEN
+      INSERT INTO embedq.noted (attachment, keys) VALUES ({id}, moved);
+    END IF;
   END IF;
-  IF moved IS NOT NULL THEN
-    INSERT INTO embedq.noted (attachment, keys) VALUES ({id}, moved);
-  END IF;
-  IF placed = pg_catalog.cardinality(p_records) THEN
+  IF pg_catalog.cardinality(chosen) = pg_catalog.cardinality(p_records) THEN
     RETURN NULL;
   END IF;
   RETURN (
-    SELECT pg_catalog.array_agg(u.rid) FROM embedq.record u JOIN {table} r ON {match}
-    LEFT JOIN embedq.vector_{space} v ON v.record = u.rid AND v.hash = u.hash AND u.valid_to IS NULL
+    SELECT pg_catalog.array_agg(u.rid) FROM embedq.record u JOIN {table} r ON {match} {vectors}
     WHERE u.rid = ANY (p_records) AND {ours} AND (u.rid <> ALL (held) OR (v.record IS NOT NULL AND {hash} <> u.hash)));
 END
 """,

@@ -4,11 +4,11 @@ Every name is quoted, and every function of the system's is named with its schem
 too, and whoever may create functions there must not be called in their place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from embedq.model import Attachment
+from embedq.attachment import Attachment
 from embedq.stores.postgres.attaching.source import Column, Source, lane, path
-from embedq.stores.postgres.attaching.templates import IS_KEY, NOTE, PAGE, PLACE, READ
+from embedq.stores.postgres.attaching.templates import ADOPT, IS_KEY, NOTE, PAGE, PLACE, READ
 from embedq.stores.postgres.quoting import quoted
 
 # Texts and keys are written alike in every session, whatever its settings are.
@@ -25,20 +25,24 @@ OPEN = "SET row_security = off"  # rows that a policy hides are an error, and no
 LOOKUP = "SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off"
 SYSTEM = "pg_catalog"
 CHUNKS_SINCE = 17  # the version that can say where a long value is stored
-EVENTS = ("insert", "update", "delete", "truncate")
 
 FUNCTIONS = (
-    "note_{id}()", "is_key_{id}(text)", "read_{id}(text[], boolean)", "page_{id}(text, int)", "place_{id}(bigint[])"
+    "note_{id}()", "is_key_{id}(text)", "read_{id}(text[], boolean)", "page_{id}(text, int)", "place_{id}(bigint[])",
+    "adopt_{id}(text[], pg_snapshot)",
 )  # fmt: skip
 
-TRANSITIONS = {
-    "insert": "REFERENCING NEW TABLE AS embedq_new",
-    "update": "REFERENCING OLD TABLE AS embedq_old NEW TABLE AS embedq_new",
-    "delete": "REFERENCING OLD TABLE AS embedq_old",
-    "truncate": "",
-}
-# Our own copying changes no text; what the table's triggers do about it may.
-OTHERS = "WHEN (current_setting('embedq.copying', true) IS DISTINCT FROM '{id}' OR pg_trigger_depth() > 0)"
+# Triggers by their names, and when they fire: (O) where changes are made, (R) where they are replicated to, (A) both.
+# A subscription runs the triggers of rows only, and those of TRUNCATE.
+TRIGGERS = {
+    "insert": ("AFTER INSERT ON {} REFERENCING NEW TABLE AS embedq_new FOR EACH STATEMENT", "O"),
+    "update": (
+        "AFTER UPDATE ON {} REFERENCING OLD TABLE AS embedq_old NEW TABLE AS embedq_new FOR EACH STATEMENT", "O"
+    ),
+    "delete": ("AFTER DELETE ON {} REFERENCING OLD TABLE AS embedq_old FOR EACH STATEMENT", "O"),
+    "truncate": ("AFTER TRUNCATE ON {} FOR EACH STATEMENT", "A"),
+    "row": ("AFTER INSERT OR UPDATE OR DELETE ON {} FOR EACH ROW", "R"),
+}  # fmt: skip
+FIRES = {"O": "ENABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
 
 
 def functions(
@@ -48,6 +52,7 @@ def functions(
     columns = [f"r.{quoted(column.name)}" for column in source.key]
     ordered = [_collated(name, column) for name, column in zip(columns, source.key, strict=True)]
     text = _text(wanted, source)
+    hash_ = f"pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))"
     parts = {
         "id": number,
         "ours": f"u.collection IS NOT DISTINCT FROM {collection}",  # which no index is tempted by
@@ -64,22 +69,50 @@ def functions(
         "after": ", ".join(_values(source, "p_after")),
         "value": ", ".join(_values(source, "p_id")),
         "text": text,
-        "hash": f"pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))",
+        "hash": hash_,
         "tenant": _as_text(source.columns[wanted.tenant]) if wanted.tenant else "NULL::text",
         "moved": _moved(wanted, source),
         "attributes": _attributes(wanted),
         "lane": lane(wanted.priority, source) if wanted.priority else "NULL",
-        "copied": f"r.{quoted(wanted.into)} IS NOT NULL" if wanted.into else "NULL::boolean",
-        "target": quoted(wanted.into or ""),
+        **_target(collection, space, hash_, wanted, source),
     }
-    watched = dict.fromkeys([*wanted.text, *wanted.attributes, *([wanted.tenant] if wanted.tenant else [])])
-    note = parts | {
-        "alike": "" if all(column.base in PLAIN for column in source.key) else ALIKE,
-        "watched": ", ".join(_watched(source.columns[name], version) for name in watched),
+    note = parts | _noting(wanted, source, version)
+    rest = [IS_KEY, READ, PAGE, *([PLACE, ADOPT] if wanted.into else [])]
+    return [_function(NOTE, note), *(_function(template, parts) for template in rest)]
+
+
+def _noting(wanted: Attachment, source: Source, version: int) -> dict[str, str]:
+    """Write what the trigger compares: bytes, whatever collation and session say."""
+    names = dict.fromkeys([*wanted.text, *wanted.attributes, *([wanted.tenant] if wanted.tenant else [])])
+    watched = [_watched(source.columns[name], version) for name in names]
+    if wanted.into:
+        watched.append(_watched_vector(source.columns[wanted.into], version))
+    plain = all(column.base in PLAIN for column in (*source.key, *(source.columns[name] for name in names)))
+    return {
+        "alike": "" if plain else ALIKE,
+        "key": f'({_key(source)}) COLLATE pg_catalog."C"',
+        "watched": ", ".join(watched),
         "numbered": ", ".join(f"c{place}" for place, _ in enumerate(watched)),
     }
-    rest = [IS_KEY, READ, PAGE, *([PLACE] if wanted.into else [])]
-    return [_function(NOTE, note), *(_function(template, parts) for template in rest)]
+
+
+def _target(collection: int, space: int, hash_: str, wanted: Attachment, source: Source) -> dict[str, str]:
+    """Write what concerns the table's own column of vectors."""
+    if wanted.into is None:
+        return {"copied": "NULL::boolean", "stored": ""}
+    column, name = source.columns[wanted.into], quoted(wanted.into)
+    schema = quoted(column.type_schema)
+    same = f"coalesce(r.{name}::{schema}.{column.base} OPERATOR({schema}.=) v.embedding::{schema}.{column.base}, false)"
+    return {
+        "target": name,
+        "schema": schema,
+        "vector": f"{schema}.vector",
+        "same": same,
+        "vectors": f"LEFT JOIN embedq.vector_{space} v ON v.record = u.rid AND v.hash = u.hash AND u.valid_to IS NULL",
+        "stored": f" LEFT JOIN embedq.record x ON x.collection = {collection} AND x.id = u.id"
+        f" LEFT JOIN embedq.vector_{space} v ON v.record = x.rid",
+        "copied": f"CASE WHEN pg_catalog.num_nulls(r.{name}) = 0 THEN coalesce(v.hash = {hash_}, false) AND {same} END",
+    }
 
 
 def _function(template: tuple[str, str], parts: Mapping[str, object]) -> str:
@@ -88,19 +121,22 @@ def _function(template: tuple[str, str], parts: Mapping[str, object]) -> str:
     return f"{head.format(**parts)}{_literal(body.format(**parts))}"
 
 
-def triggers(number: int, relation: str) -> list[str]:
-    """Write the triggers of an attachment on one table or partition, whose name is quoted already."""
-    return [
-        f"CREATE OR REPLACE TRIGGER {trigger(number, event)} AFTER {event.upper()} ON {relation} {TRANSITIONS[event]} "
-        f"FOR EACH STATEMENT {OTHERS.format(id=number) if event == 'update' else ''} "
-        f"EXECUTE FUNCTION embedq.note_{number}()"
-        for event in EVENTS
-    ]
+def triggers(number: int, relation: str, names: Iterable[str]) -> list[str]:
+    """Write triggers of an attachment on one table or partition, whose name is quoted already."""
+    statements = []
+    for name in names:
+        when, fires = TRIGGERS[name]
+        called = trigger(number, name)
+        statements += [
+            f"CREATE OR REPLACE TRIGGER {called} {when.format(relation)} EXECUTE FUNCTION embedq.note_{number}()",
+            f"ALTER TABLE {relation} {FIRES[fires]} TRIGGER {called}",
+        ]
+    return statements
 
 
-def trigger(number: int, event: str) -> str:
+def trigger(number: int, name: str) -> str:
     """Name a trigger."""
-    return f"embedq_{number}_{event}"
+    return f"embedq_{number}_{name}"
 
 
 def _as_text(column: Column) -> str:
@@ -116,9 +152,23 @@ def _as_text(column: Column) -> str:
 
 def _watched(column: Column, version: int) -> str:
     """Write what is compared of a value: of a long one, where it is stored, which every change of it changes."""
-    if version < CHUNKS_SINCE:
-        return _as_text(column)
-    return f"coalesce(chr(1) || pg_column_toast_chunk_id(r.{quoted(column.name)})::text, {_as_text(column)})"
+    value = _as_text(column)
+    if version >= CHUNKS_SINCE:
+        value = f"coalesce(chr(1) || {_chunk(column)}, {value})"
+    return f'({value}) COLLATE pg_catalog."C"'
+
+
+def _watched_vector(column: Column, version: int) -> str:
+    """Write what is compared of a vector: a digest of its bytes, which are made much faster than its text."""
+    kind = f"{quoted(column.type_schema)}.{column.base}"
+    value = f"md5({kind}_send(r.{quoted(column.name)}::{kind}))"
+    if version >= CHUNKS_SINCE:
+        value = f"coalesce({_chunk(column)}, {value})"
+    return f'({value}) COLLATE pg_catalog."C"'
+
+
+def _chunk(column: Column) -> str:
+    return f"pg_column_toast_chunk_id(r.{quoted(column.name)})::text"
 
 
 def _operator(sign: str, *columns: Column) -> str:

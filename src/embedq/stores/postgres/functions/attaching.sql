@@ -19,8 +19,10 @@ END
 $$;
 
 -- Put what matters of a table into words: its name, the columns in use, its unique indexes and heirs, its parts, the files
--- they are in, and which of them we watch. A table of another shape is looked at again: one that was written into a new
--- file may have other texts.
+-- they are in, since when they are parts, and since when we watch them. A table of another shape is looked at again: one
+-- that was written into a new file may have other texts, and so may a part that was taken out and put back, or one whose
+-- triggers slept for a while. The number of the transaction that wrote a row of the catalogs tells of it, since it never
+-- comes back. An unlogged table is emptied when its server crashes, which resets the server's statistics, too.
 CREATE FUNCTION shape(a attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT coalesce((
@@ -33,10 +35,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
       SELECT string_agg(i.indexrelid::text, ',' ORDER BY i.indexrelid) FROM pg_index i
       WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid), (
       SELECT count(*) FROM pg_inherits i WHERE i.inhparent = c.oid AND c.relkind = 'r'), (
-      SELECT string_agg(format('%s %s %s', p.oid, pg_relation_filenode(p.oid), (
-          SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = p.oid AND t.tgenabled <> 'D'
-            AND t.tgfoid = to_regproc(format('embedq.note_%s', a.id)))), ',' ORDER BY p.oid)
-      FROM (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid)) p))
+      SELECT string_agg(format('%s %s %s %s', p.oid, pg_relation_filenode(p.oid), (
+          SELECT string_agg(i.xmin::text, ' ') FROM pg_inherits i WHERE i.inhrelid = p.oid), (
+          SELECT string_agg(format('%s %s', t.tgenabled, t.xmin), ' ' ORDER BY t.tgname) FROM pg_trigger t
+          WHERE t.tgrelid = p.oid AND t.tgfoid = to_regproc(format('embedq.note_%s', a.id)))), ',' ORDER BY p.oid)
+      FROM (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid)) p),
+      CASE c.relpersistence WHEN 'u' THEN concat(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()) END)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = a.source), 'gone')
 $$;
 
@@ -80,6 +84,8 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
+  DELETE FROM unplaced u WHERE u.ctid = ANY (ARRAY(  -- it is tried anew: they have changed
+    SELECT o.ctid FROM unplaced o WHERE o.given_up AND o.record = ANY (p_records) FOR UPDATE SKIP LOCKED));
   WHILE done < cardinality(p_records) AND clock_timestamp() < begun + interval '1 second' LOOP
     SELECT * INTO t FROM try_to_place(a, p_records[done + 1 : done + step]);
     INSERT INTO unplaced (attachment, record, alone, reason)
@@ -91,6 +97,66 @@ BEGIN
 END
 $$;
 
+-- Put into words what may refuse a vector: the table's triggers, their functions, and its checks.
+CREATE FUNCTION obstacles_of(a attachment) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
+  SELECT concat_ws(E'\n', (
+    SELECT string_agg(concat_ws(' ', t.oid, t.xmin, f.xmin), ',' ORDER BY t.oid)
+    FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
+    WHERE NOT t.tgisinternal AND t.tgrelid IN (SELECT (a).source::oid UNION SELECT relid FROM pg_partition_tree((a).source))), (
+    SELECT string_agg(concat_ws(' ', k.oid, k.xmin), ',' ORDER BY k.oid) FROM pg_constraint k
+    WHERE k.contype = 'c' AND k.conrelid IN (SELECT (a).source::oid UNION SELECT relid FROM pg_partition_tree((a).source))))
+$$;
+
+-- Try everything again at once that was refused, if what may have refused it is another by now.
+CREATE FUNCTION forgive(a attachment) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  there text;
+BEGIN
+  IF NOT EXISTS (SELECT FROM unplaced u WHERE u.attachment = a.id AND u.alone) THEN
+    RETURN;
+  END IF;
+  there := obstacles_of(a);
+  IF a.obstacles IS DISTINCT FROM there THEN
+    UPDATE attachment n SET obstacles = there WHERE n.id = a.id;
+    UPDATE unplaced u SET due = '-infinity', tries = 0, given_up = false
+      WHERE u.attachment = a.id AND u.alone AND (u.tries > 0 OR u.given_up);
+  END IF;
+END
+$$;
+
+-- Copy some vectors alone that the table refused before; answer with how many it took. One that is refused waits twice as
+-- long each time, and after ten times it is given up on.
+CREATE FUNCTION copy_refused(a attachment) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  t record;
+  one record;
+  done int := 0;
+  begun timestamptz := clock_timestamp();
+BEGIN
+  PERFORM forgive(a);
+  FOR one IN
+    SELECT o.ctid AS place, o.record, o.tries FROM unplaced o
+    WHERE o.attachment = a.id AND o.alone AND NOT o.given_up AND o.due <= begun ORDER BY o.due LIMIT 20
+  LOOP
+    SELECT * INTO t FROM try_to_place(a, ARRAY[one.record]);
+    IF t.rest IS NULL THEN
+      DELETE FROM unplaced u WHERE u.ctid = one.place;
+      done := done + 1;
+    ELSIF t.said IS NULL THEN  -- somebody holds the row
+      UPDATE unplaced u SET due = clock_timestamp() + interval '1 second' WHERE u.ctid = one.place;
+    ELSE
+      UPDATE unplaced u SET tries = tries + 1, reason = t.said, given_up = one.tries >= 9,
+        due = clock_timestamp() + interval '1 second' * least(2 ^ one.tries, 300) WHERE u.ctid = one.place;
+    END IF;
+    EXIT WHEN clock_timestamp() > begun + interval '1 second';
+  END LOOP;
+  RETURN done;
+END
+$$;
+
 -- Copy some vectors that could not be copied before; answer with how many could now.
 CREATE FUNCTION copy_rest(a attachment, p_limit int) RETURNS int
 LANGUAGE plpgsql AS $$
@@ -99,8 +165,6 @@ DECLARE
   rids bigint[];
   t record;
   done int := 0;
-  one record;
-  begun timestamptz := clock_timestamp();
 BEGIN
   SELECT array_agg(z.ctid), array_agg(z.record) INTO places, rids FROM (
     SELECT o.ctid, o.record FROM unplaced o WHERE o.attachment = a.id AND NOT o.alone
@@ -109,34 +173,38 @@ BEGIN
     SELECT * INTO t FROM try_to_place(a, rids);
     DELETE FROM unplaced u WHERE u.ctid = ANY (places) AND coalesce(u.record <> ALL (t.rest), true);
     GET DIAGNOSTICS done = ROW_COUNT;
-    IF t.said IS NOT NULL OR cardinality(rids) = least(p_limit, 100) THEN
-      UPDATE unplaced u SET tries = tries + 1, alone = t.said IS NOT NULL, reason = t.said
+    IF t.said IS NOT NULL THEN
+      UPDATE unplaced u SET tries = 0, alone = true, reason = t.said
       WHERE u.ctid = ANY (places) AND u.record = ANY (t.rest);
+    ELSIF cardinality(rids) = least(p_limit, 100) THEN
+      UPDATE unplaced u SET tries = tries + 1 WHERE u.ctid = ANY (places) AND u.record = ANY (t.rest);
     END IF;
   END IF;
-  FOR one IN
-    SELECT o.ctid AS place, o.record FROM unplaced o WHERE o.attachment = a.id AND o.alone
-    ORDER BY o.tries LIMIT 20
-  LOOP
-    SELECT * INTO t FROM try_to_place(a, ARRAY[one.record]);
-    IF t.rest IS NULL THEN
-      DELETE FROM unplaced u WHERE u.ctid = one.place;
-      done := done + 1;
-    ELSE
-      UPDATE unplaced u SET tries = tries + 1, reason = coalesce(t.said, reason) WHERE u.ctid = one.place;
-    END IF;
-    EXIT WHEN clock_timestamp() > begun + interval '1 second';
-  END LOOP;
-  RETURN done;
+  RETURN done + copy_refused(a);
 END
+$$;
+
+-- Say why the changes of an attached table are not followed, and nobody knows whether its records are its rows; NULL:
+-- they are.
+CREATE FUNCTION unfollowed(a attachment) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
+  SELECT CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = (a).source)
+    THEN format('the table %s is gone: `embedq detach %s`', (a).made_for, (SELECT c.name FROM collection c WHERE c.id = (a).collection))
+    ELSE coalesce((a).unfit, (a).problem, (
+      SELECT format('%s has no column %L', (a).made_for, u.name)
+      FROM unnest((a).keys || (a).texts || (a).attributes || (a).target || (a).tenant) u (name)
+      WHERE u.name IS NOT NULL AND NOT EXISTS (
+        SELECT FROM pg_attribute t WHERE t.attrelid = (a).source AND t.attname = u.name AND NOT t.attisdropped) LIMIT 1)) END
 $$;
 
 -- Say what stands in the way of an attachment; NULL: nothing.
 CREATE FUNCTION trouble_of(a attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
-  SELECT coalesce(a.unfit, a.problem, (
-    SELECT format('vectors cannot be copied into %s of %s: %s', quote_ident(a.target), a.made_for, u.reason)
-    FROM unplaced u WHERE u.attachment = a.id AND u.alone ORDER BY u.tries DESC LIMIT 1))
+  SELECT coalesce(unfollowed(a), (
+    SELECT format('vectors cannot be copied into %s of %s: %s%s', quote_ident((a).target), (a).made_for, u.reason, (
+        SELECT format('; given up on %s of its rows, until they or the table''s triggers and checks change', count(*))
+        FROM unplaced g WHERE g.attachment = (a).id AND g.given_up HAVING count(*) > 0))
+    FROM unplaced u WHERE u.attachment = (a).id AND u.alone ORDER BY u.tries DESC LIMIT 1))
 $$;
 
 -- List the tables that have another shape than when they were last looked at, for those who may only tell of it.

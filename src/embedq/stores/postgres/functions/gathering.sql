@@ -30,6 +30,7 @@ BEGIN
     INTO moved USING c.id, p_ids, p_hashes;
   END IF;
   PERFORM retire(c.id, c.space, p_ids, true, NULL);
+  DELETE FROM unplaced u USING record x WHERE u.given_up AND u.record = x.rid AND x.collection = c.id AND x.id = ANY (p_ids);
   IF moved.hashes IS NOT NULL THEN
     INSERT INTO spare (space, hash, paid_at, embedding) SELECT c.space, u.hash, clock_timestamp(), u.embedding
     FROM unnest(moved.hashes, moved.vectors) u (hash, embedding) ON CONFLICT DO NOTHING;
@@ -55,8 +56,8 @@ BEGIN
       array_agg(sha256(convert_to(z.text, ''UTF8''))) FILTER (WHERE z.fit) AS hashes,
       array_agg(z.attributes) FILTER (WHERE z.fit) AS attributes, array_agg(z.tenant) FILTER (WHERE z.fit) AS tenants,
       array_agg(CASE WHEN $4 THEN 0::smallint ELSE lane_of(z.priority, $5) END) FILTER (WHERE z.fit) AS priorities,
-      array_agg(NOT z.copied) FILTER (WHERE z.fit) AS bare,
-      array_agg(z.id) FILTER (WHERE z.soon AND NOT z.fit AND z.copied) AS outdated,
+      array_agg(z.copied IS NOT TRUE) FILTER (WHERE z.fit) AS bare,
+      array_agg(z.id) FILTER (WHERE z.soon AND NOT z.fit AND z.copied IS NOT NULL) AS outdated,
       array_agg(z.id) FILTER (WHERE z.soon AND z.reason IS NOT NULL) AS odd,
       array_agg(z.reason) FILTER (WHERE z.soon AND z.reason IS NOT NULL) AS reasons,
       array_agg(z.id) FILTER (WHERE NOT z.soon) AS later
@@ -69,10 +70,8 @@ BEGIN
       ORDER BY y.place) z', a.id)
   INTO f USING p_ids, p_lanes, p_bytes, p_low, c.priority;
   IF f.ids IS NOT NULL THEN
-    IF a.tenant IS NOT NULL THEN  -- the table says whose a row is
-      UPDATE record x SET tenant = u.tenant FROM unnest(f.ids, f.tenants) u (id, tenant)
-      WHERE x.collection = c.id AND x.id = u.id AND x.tenant IS DISTINCT FROM u.tenant AND x.hash <> '';
-    END IF;
+    UPDATE record x SET tenant = u.tenant FROM unnest(f.ids, f.tenants) u (id, tenant)  -- the table says whose a row is
+    WHERE x.collection = c.id AND x.id = u.id AND x.tenant IS DISTINCT FROM u.tenant AND x.hash <> '';
     answer := put(c.name, c.id, c.revision, ARRAY(SELECT generate_series(1, cardinality(f.ids))), f.ids, f.texts, f.hashes,
       f.attributes, f.tenants, f.priorities, NULL, true);
     IF answer.problem IS NOT NULL THEN
@@ -83,8 +82,8 @@ BEGIN
   IF gone <> '{}' THEN
     PERFORM let_go(c, gone, f.hashes);
   END IF;
-  uncopied := f.outdated;  -- a row without a vector gets its record's, if there is one
-  IF answer.fresh IS NULL AND true = ANY (f.bare) THEN
+  uncopied := f.outdated;  -- a row without its record's vector, or with another, gets that, if there is one
+  IF a.target IS NOT NULL AND answer.fresh IS NULL AND true = ANY (f.bare) THEN
     uncopied := uncopied || ARRAY(SELECT f.ids[s.place] FROM unnest(answer.places, answer.statuses) s (place, status)
       WHERE s.status = 1 AND f.bare[s.place]);
   END IF;
@@ -175,6 +174,22 @@ BEGIN
 END
 $$;
 
+-- Take the vectors in the rows' own column for those of their texts, where a row is as it was when somebody said so: their
+-- jobs find them as paid for. Answer with how many rows that were.
+CREATE FUNCTION adopt(a attachment, p_ids text[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  n bigint := 0;
+BEGIN
+  IF a.adopting IS NOT NULL AND a.target IS NOT NULL THEN
+    EXECUTE format('SELECT adopt_%s($1, $2)', a.id) INTO n USING p_ids, a.adopting;
+  END IF;
+  RETURN n;
+EXCEPTION WHEN data_exception THEN  -- one of the rows cannot be read: they are embedded
+  RETURN 0;
+END
+$$;
+
 -- Take over what one table has noted, and walk on through it where that is due; answer with how much was done. `p_lost`
 -- was read before this transaction had a number: whoever could not note until then has a lower one.
 CREATE FUNCTION gather_one(p_attachment int, p_lost bigint, p_limit int, p_bytes int) RETURNS int
@@ -209,7 +224,11 @@ BEGIN
     EXECUTE format('SELECT array_agg(w) FROM page_%s($1, $2) w', a.id) INTO ids USING a.walked_to, p_limit;
     a.walked_to := CASE WHEN cardinality(ids) = p_limit THEN ids[p_limit] END;
     IF ids IS NOT NULL THEN
+      a.adopted := a.adopted + adopt(a, ids);
       PERFORM absorb(a, ids, true, false, p_bytes);
+    END IF;
+    IF a.walked_to IS NULL THEN
+      a.adopting := NULL;
     END IF;
     a.seen := a.seen + coalesce(cardinality(ids), 0);
     done := done + 1;
@@ -224,7 +243,8 @@ BEGIN
     done := done + 1;
   END IF;
   done := done + copy_rest(a, p_limit);
-  UPDATE attachment n SET walked_to = a.walked_to, pruned_to = a.pruned_to, seen = a.seen, problem = NULL
+  UPDATE attachment n SET walked_to = a.walked_to, pruned_to = a.pruned_to, seen = a.seen, problem = NULL,
+      adopting = a.adopting, adopted = a.adopted
     WHERE n.id = a.id AND (n.walked_to, n.pruned_to, n.seen, n.problem)
       IS DISTINCT FROM (a.walked_to, a.pruned_to, a.seen, NULL::text);
   RETURN done;
@@ -295,4 +315,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
       SELECT count(*) FROM (SELECT FROM unplaced u WHERE u.attachment = a.id AND NOT u.alone LIMIT 1000) z)
     FROM attachment a WHERE a.collection = p_collection AND a.unfit IS NULL
       AND EXISTS (SELECT FROM pg_class c WHERE c.oid = a.source)), 0)
+$$;
+
+-- Say why nobody knows whether a collection's records are up to date; NULL: they are followed.
+CREATE FUNCTION doubt(p_collection int) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
+  SELECT unfollowed(a) FROM attachment a WHERE a.collection = p_collection
 $$;
