@@ -1,6 +1,8 @@
 """The conformance suite of a store: inherit it by one class, and pytest does the rest."""
 
+from embedq.testing.stores.batches import BatchFacts
 from embedq.testing.stores.corpus import CorpusFacts
+from embedq.testing.stores.erasing import ErasingFacts
 from embedq.testing.stores.fencing import FenceFacts
 from embedq.testing.stores.filing import FilingFacts
 from embedq.testing.stores.leases import LeaseFacts
@@ -15,7 +17,9 @@ from embedq.testing.stores.walks import WalkFacts
 __all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
 
 
-class JobStoreSuite(RuleFacts, PromiseFacts, LeaseFacts, FenceFacts, WaitingFacts, OperatingFacts, RaceFacts):
+class JobStoreSuite(
+    RuleFacts, PromiseFacts, LeaseFacts, BatchFacts, FenceFacts, WaitingFacts, OperatingFacts, RaceFacts
+):
     """What a job store must keep."""
 
 
@@ -23,5 +27,5 @@ class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts):
     """What a corpus must keep."""
 
 
-class StoreSuite(JobStoreSuite, CorpusSuite, WalkFacts):
+class StoreSuite(JobStoreSuite, CorpusSuite, ErasingFacts, WalkFacts):
     """What one database that is both must keep."""
