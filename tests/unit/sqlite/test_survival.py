@@ -6,7 +6,7 @@ import pytest
 
 from embedq.errors import Invalid, StoreUnusable
 from embedq.model import EmbedderName, JobFilter, JobStatus, NewRecord, Query, RecordId
-from embedq.stores.sqlite import SqliteStore
+from embedq.stores.sqlite import SqliteStore, schema
 from embedq.telemetry import Event, Facts, Telemetry
 from embedq.testing.stores.stage import (
     DIMENSIONS,
@@ -107,6 +107,27 @@ async def test_numbers_beyond_64_bits_are_no_surprise(tmp_path: Path) -> None:
     ):
         with pytest.raises(Invalid):
             await act
+    await store.close()
+
+
+async def test_a_file_of_an_older_version_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the first version of the schema holds is there after the upgrade, and can be embedded and purged."""
+    first = schema.migrations()[:1]
+    with monkeypatch.context() as before:
+        before.setattr(schema, "migrations", lambda: first)
+        store = await opened(tmp_path)
+        await write(store, "A")
+        await embed_all(store)
+        await write(store, "B", "b")
+        await store.close()
+
+    store = await opened(tmp_path)
+    lease = await take_one(store)
+    gone = await store.delete(NOTES, [RecordId("a"), RecordId("b")], purge=True, now=NOON)
+    await store.settle([done(lease)], now=NOON)
+
+    assert (lease.text, list(gone)) == ("B", ["a", "b"])
+    assert await store.known(lease.space, [lease.hash]) == {}
     await store.close()
 
 
