@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from embedq.errors import NotNow
-from embedq.model import Ask, Budget, JobFilter, JobStatus, NewRecord, RecordId, WorkerId
+from embedq.model import (
+    Ask,
+    Budget,
+    ContentHash,
+    JobFilter,
+    JobId,
+    JobStatus,
+    Lease,
+    NewRecord,
+    RecordId,
+    SpaceId,
+    Vector,
+    WorkerId,
+)
 from embedq.stores.sqlite import SqliteStore
 from embedq.telemetry import Event, Telemetry
 
 if TYPE_CHECKING:
+    import pytest
+
     from conftest import Gate, House, Provider
 
 
@@ -35,6 +50,26 @@ async def test_refused_leases_and_those_leased_ahead_go_back(house: House, make_
 
     await house.ear.hear(Event.THROTTLED)
     await house.settled(pending=30, processing=0)
+    assert len(house.provider.calls) == 1
+
+
+async def test_leases_that_have_not_started_do_not_wait_for_the_provider(
+    house: House, make_provider: type[Provider]
+) -> None:
+    """Refused for a minute, less than a lease: what was leased ahead goes back at once, and nobody sits on it."""
+    house.provider = make_provider(remote=True)
+
+    async def plan(_: Sequence[str]) -> None:
+        raise NotNow("in a minute", retry_after=timedelta(minutes=1))
+
+    await house.declare()
+    await house.put(THIRTY)
+    house.provider.plan = plan
+    await house.pool(batch_size=10).start()
+
+    await house.ear.hear(Event.THROTTLED)
+    await house.settled(pending=30, processing=0)
+    assert house.slept == []
     assert len(house.provider.calls) == 1
 
 
@@ -100,6 +135,62 @@ async def test_a_worker_that_lost_its_lease_changes_nothing(house: House, gate: 
     assert (job.status, job.worker_id) == (JobStatus.PROCESSING, "other")
 
 
+async def test_a_lease_that_was_lost_is_not_renewed_again(
+    house: House, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat learns that a job is another's, says so once, and lets go of it."""
+    renewed: list[str] = []
+    renew = house.store.renew
+
+    async def noted(leases: Sequence[Lease], **options: object) -> set[JobId]:
+        ours = await renew(leases, **options)
+        renewed.extend(lease.job_id for lease in leases if lease.job_id not in ours)
+        return ours
+
+    house.provider.plan = gate
+    await house.declare()
+    await house.put(["a"])
+    pool = house.pool(heartbeat=house.tick)
+    await pool.start()
+    await gate.reached.wait()
+    [job] = await house.jobs()
+    monkeypatch.setattr(house.store, "renew", noted)
+
+    await house.store.rescue(dead=pool.workers)
+    [lost] = await house.ear.hear(Event.LEASE_LOST)
+    for _ in range(3):
+        await house.beaten(pool)
+
+    assert (lost["at"], lost["jobs"]) == ("renew", [job.id])
+    assert renewed == [job.id]
+    assert len(house.ear.of(Event.LEASE_LOST)) == 1
+    gate.opened.set()
+    await house.settled(completed=1)  # its late answer is taken
+
+
+async def test_nothing_is_leased_beside_a_job_that_crashed(house: House, gate: Gate) -> None:
+    """While a text that took two workers down is with the embedder, its worker holds nothing else."""
+    await house.declare()
+    await house.put(["deadly"])
+    [space] = await house.store.spaces()
+    ask = Ask(worker=WorkerId("dead"), spaces=[space.id], limit=1, span=HOUR)
+    for _ in range(2):
+        await house.store.lease(ask)
+        await house.store.rescue(dead=[WorkerId("dead")])
+    await house.store.put("notes", [NewRecord(id=RecordId(f"other {n}"), text=f"{n}") for n in range(5)])
+    house.provider.plan = gate
+    await house.pool(batch_size=1).start()
+    await gate.reached.wait()
+
+    await house.store.settle(())  # whatever was asked of the store before is answered now
+    counts = await house.counts()
+
+    assert house.provider.calls == [["deadly"]]
+    assert (counts.processing, counts.pending) == (1, 5)
+    gate.opened.set()
+    await house.settled(completed=6)
+
+
 async def test_the_heartbeat_renews_while_the_event_loop_is_blocked(house: House) -> None:
     """An embedder that blocks the loop, as a careless one does, keeps its lease through the heartbeat's thread."""
     seen: list[datetime] = []
@@ -138,6 +229,35 @@ async def test_one_text_in_many_records_is_paid_once(house: House) -> None:
 
     await house.settled(completed=300)
     assert house.provider.calls == [["the same"]]
+
+
+async def test_a_text_that_is_with_the_embedder_is_asked_for_once(
+    house: House, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second worker with the same text finds no vector of it yet, and takes over the one that the first gets."""
+    looked_up: asyncio.Queue[None] = asyncio.Queue()
+    known = house.store.known
+
+    async def noted(space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+        found = await known(space, hashes)
+        looked_up.put_nowait(None)
+        return found
+
+    monkeypatch.setattr(house.store, "known", noted)
+    house.provider.plan = gate
+    await house.declare()
+    await house.store.put("notes", [NewRecord(id=RecordId("a"), text="same")])
+    await house.pool(workers=2).start()
+    await gate.reached.wait()
+    await house.store.put("notes", [NewRecord(id=RecordId("b"), text="same")])
+    for _ in "ab":
+        await looked_up.get()
+    await house.store.settle(())  # a way to the store and back: by then it would have asked
+
+    gate.opened.set()
+
+    await house.settled(completed=2)
+    assert house.provider.calls == [["same"]]
 
 
 async def test_a_text_that_is_with_the_embedder_is_waited_for(house: House, make_gate: type[Gate]) -> None:
