@@ -60,8 +60,11 @@ def tried(checkout: Path, mutants: Sequence[Mutant], *, jobs: int = 1) -> Iterat
     yield from silent.values()
     with ThreadPoolExecutor(jobs) as pool:
         rest = [pool.submit(attempt, checkout, mutant) for mutant in mutants if mutant not in silent]
-        for one in as_completed(rest):
-            yield one.result()
+        try:
+            for one in as_completed(rest):
+                yield one.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # whoever interrupts it waits for those that have begun, not for all
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

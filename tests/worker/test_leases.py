@@ -18,6 +18,7 @@ from embedq.model import (
     JobStatus,
     Lease,
     NewRecord,
+    Priority,
     RecordId,
     SpaceId,
     Vector,
@@ -189,6 +190,26 @@ async def test_nothing_is_leased_beside_a_job_that_crashed(house: House, gate: G
     assert (counts.processing, counts.pending) == (1, 5)
     gate.opened.set()
     await house.settled(completed=6)
+
+
+async def test_a_job_that_crashed_gets_its_turn_beside_a_full_line(house: House, gate: Gate) -> None:
+    """A worker that always has its next batch in hand lets go of that now and then, so that a deadly text is tried."""
+    await house.declare()
+    await house.put([f"text {n}" for n in range(60)])
+    house.provider.plan = gate
+    await house.pool(batch_size=1).start()
+    await gate.reached.wait()
+    await house.store.put("notes", [NewRecord(id=RecordId("x"), text="deadly", priority=Priority.URGENT)])
+    [space] = await house.store.spaces()
+    ask = Ask(worker=WorkerId("dead"), spaces=[space.id], limit=1, span=HOUR)
+    for _ in range(2):
+        await house.store.lease(ask)
+        await house.store.rescue(dead=[WorkerId("dead")])
+
+    gate.opened.set()
+
+    await house.settled(completed=61)
+    assert house.provider.calls.index(["deadly"]) < 40
 
 
 async def test_the_heartbeat_renews_while_the_event_loop_is_blocked(house: House) -> None:
