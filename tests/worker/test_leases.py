@@ -24,7 +24,7 @@ from embedq.model import (
     Vector,
     WorkerId,
 )
-from embedq.stores.sqlite import SqliteStore
+from embedq.stores.sqlite import SqliteStore, deleting
 from embedq.telemetry import Event, Telemetry
 
 if TYPE_CHECKING:
@@ -91,6 +91,37 @@ async def test_a_batch_that_waits_for_its_budget_keeps_only_its_own_leases(
     await house.settled(completed=30)
     assert house.ear.of(Event.BUDGET_EMPTY)
     assert len(house.provider.calls) == 3
+
+
+async def test_nobody_sits_on_leases_for_longer_than_they_last(house: House, make_provider: type[Provider]) -> None:
+    """Where the budget is empty for hours, the batch in hand goes back too, and the whole fleet is told to wait."""
+    house.provider = make_provider(remote=True)
+    await house.declare()
+    await house.put(THIRTY)
+    await house.pool(batch_size=10, budget=Budget(requests=1, interval=3 * HOUR)).start()
+
+    await house.ear.hear(Event.BUDGET_EMPTY)
+    await house.settled(completed=10, pending=20, processing=0)
+
+    assert house.slept == []
+    [budget] = (await house.store.budgets()).values()
+    assert budget["held_seconds"] > HOUR.total_seconds()
+    assert len(house.provider.calls) == 1
+
+
+async def test_jobs_of_a_collection_that_is_gone_are_skipped(house: House) -> None:
+    """Nothing is left to embed: the provider is not asked, and what others have is embedded."""
+    await house.declare("gone")
+    await house.put(["lost"], "gone")
+    await house.declare()
+    await house.put(["kept"])
+    await house.store._file.write(lambda tx: deleting.drop(tx, "gone"))  # whoever drops it has not come to its end
+
+    await house.pool().start()
+
+    await house.settled(completed=1)
+    assert house.provider.calls == [["kept"]]
+    assert sum(facts["skipped"] for facts in house.ear.of(Event.SETTLED)) == 1
 
 
 async def test_an_edit_while_embedding_runs_again(house: House, gate: Gate) -> None:
@@ -317,6 +348,32 @@ async def test_a_forced_job_pays_again(house: House) -> None:
         return len(house.provider.calls) == 2 and (await house.counts()).completed == 1
 
     await house.ear.until(paid_twice)
+
+
+async def test_a_forced_text_is_paid_again_though_it_is_on_its_way(house: House, gate: Gate) -> None:
+    """Another worker has the same text with the embedder: whoever regenerates it does not take that answer over."""
+    second = asyncio.Event()
+
+    async def plan(_: Sequence[str]) -> None:
+        if len(house.provider.calls) > 1:
+            second.set()
+        await gate()
+
+    await house.declare()
+    await house.store.put("notes", [NewRecord(id=RecordId("a"), text="same")])
+    house.provider.plan = plan
+    await house.pool(workers=2).start()
+    await gate.reached.wait()
+    await house.store.pause()  # so that it is not leased before it is forced
+    await house.store.put("notes", [NewRecord(id=RecordId("b"), text="same")])
+    await house.store.enqueue("notes", [RecordId("b")], force=True)
+    await house.store.resume()
+
+    async with asyncio.timeout(20):
+        await second.wait()
+
+    gate.opened.set()
+    await house.settled(completed=2)
 
 
 async def test_large_batches_are_cut_to_what_the_embedder_takes(house: House, make_provider: type[Provider]) -> None:
