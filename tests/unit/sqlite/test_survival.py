@@ -111,23 +111,23 @@ async def test_numbers_beyond_64_bits_are_no_surprise(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_an_older_version_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the first version of the schema holds is there after the upgrade, and can be embedded and purged."""
+    """What the first version of the schema holds is there after the upgrade, and can be leased, purged and settled."""
     first = schema.migrations()[:1]
     with monkeypatch.context() as before:
         before.setattr(schema, "migrations", lambda: first)
         store = await opened(tmp_path)
-        await write(store, "A")
-        await embed_all(store)
-        await write(store, "B", "b")
+        for id_ in "abc":
+            await write(store, id_.upper(), id_)
+        await store.delete(NOTES, [RecordId("a")], now=NOON)
         await store.close()
 
     store = await opened(tmp_path)
-    lease = await take_one(store)
+    lease, kept = await take(store)
     gone = await store.delete(NOTES, [RecordId("a"), RecordId("b")], purge=True, now=NOON)
-    await store.settle([done(lease)], now=NOON)
+    settled = await store.settle([done(lease), done(kept)], now=NOON)
 
-    assert (lease.text, list(gone)) == ("B", ["a", "b"])
-    assert await store.known(lease.space, [lease.hash]) == {}
+    assert (lease.text, list(gone), settled.jobs) == ("B", ["a", "b"], {kept.job_id})
+    assert set(await store.known(lease.space, [lease.hash, kept.hash])) == {kept.hash}
     await store.close()
 
 
