@@ -8,7 +8,7 @@ import sysconfig
 import tempfile
 import time
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +20,16 @@ from tests.mutants.mutant import Mutant
 SKIPPED_BY_COPY = shutil.ignore_patterns(".git", ".venv", "build", "dist", ".*_cache", ".hypothesis", "*.db*")
 PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout")  # looking for others takes longer than most tests
 TEST_SECONDS = 60  # for one test: what takes longer under a mutant is a failure
-RUN_SECONDS = 240  # for all tests of a mutant
+LEAST_SECONDS = 120  # for a run of any tests
+
+
+class Ending(StrEnum):
+    """How one case of a test ended."""
+
+    PASSED = "passed"
+    FAILED = "failure"
+    BROKEN = "error"  # before it had begun, or after it
+    SKIPPED = "skipped"
 
 
 class Verdict(StrEnum):
@@ -45,42 +54,42 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """How a run of some tests ended."""
+    """How a run of some tests ended, case by case."""
 
-    tests: int
-    failures: int
-    errors: int
-    skipped: int
+    cases: Mapping[str, Ending]
     said: str
 
-    @property
-    def passed(self) -> int:
-        return self.tests - self.failures - self.errors - self.skipped
+    def endings(self, tests: Sequence[str]) -> list[Ending]:
+        """Say how the cases of these tests ended; a test without parameters has one."""
+        wanted = {_name_in_report(test) for test in tests}
+        return [ending for case, ending in self.cases.items() if not wanted.isdisjoint({case, case.partition("[")[0]})]
 
 
 def prove(checkout: Path, mutants: Sequence[Mutant]) -> dict[Mutant, Trial]:
     """Run the tests on the source as it is; answer with those mutants of which they can say nothing."""
-    every = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
-    run, _ = _run(checkout, list(every))
-    if run.tests and run.passed == run.tests:
-        return {}
-    found = {}
-    for mutant in mutants:
-        alone, seconds = _run(checkout, mutant.tests)
-        if not alone.tests or alone.failures or alone.errors:
-            found[mutant] = Trial(mutant, Verdict.UNPROVEN, seconds, alone.said)
-        elif alone.skipped:
-            found[mutant] = Trial(mutant, Verdict.SKIPPED, seconds, alone.said)
-    return found
+    every = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
+    run, seconds = _run(checkout, every)
+    if not run.cases and len(mutants) > 1:  # a test that does not exist keeps all the others from running
+        return {mutant: trial for one in mutants for mutant, trial in prove(checkout, [one]).items()}
+    verdicts = {mutant: _proven(run.endings(mutant.tests)) for mutant in mutants}
+    return {mutant: Trial(mutant, verdict, seconds, run.said) for mutant, verdict in verdicts.items() if verdict}
+
+
+def _proven(endings: Sequence[Ending]) -> Verdict | None:
+    """Say why tests prove nothing; None: they do."""
+    if not endings or {Ending.FAILED, Ending.BROKEN} & set(endings):
+        return Verdict.UNPROVEN
+    return Verdict.SKIPPED if Ending.SKIPPED in endings else None
 
 
 def attempt(checkout: Path, mutant: Mutant) -> Trial:
     """Break a copy of the source, and see who notices."""
     run, seconds = _run(checkout, mutant.tests, mutant)
-    if run.errors or not run.tests:
+    endings = set(run.cases.values())
+    if not endings or Ending.BROKEN in endings:
         verdict = Verdict.BROKEN
     else:
-        verdict = Verdict.KILLED if run.failures == run.tests else Verdict.SURVIVED
+        verdict = Verdict.KILLED if endings == {Ending.FAILED} else Verdict.SURVIVED
     return Trial(mutant, verdict, seconds, run.said)
 
 
@@ -122,19 +131,27 @@ def _pytest(copy: Path, tests: Sequence[str]) -> _Run:
         start_new_session=True,
     ) as process:
         try:
-            said, _ = process.communicate(timeout=RUN_SECONDS)
+            said, _ = process.communicate(timeout=LEAST_SECONDS + TEST_SECONDS * len(tests))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with all that its tests have started
-            return _Run(len(tests), len(tests), 0, 0, f"no end after {RUN_SECONDS} s")
-    return _read(report, said.decode(errors="replace"))
+            return _Run(dict.fromkeys(map(_name_in_report, tests), Ending.FAILED), "it did not come to an end")
+    return _Run(_read(report), said.decode(errors="replace"))
 
 
-def _read(report: Path, said: str) -> _Run:
+def _read(report: Path) -> dict[str, Ending]:
     """Read pytest's report; without one, no test was found."""
     if not report.exists():
-        return _Run(0, 0, 0, 0, said)
-    [suite] = ET.parse(report).getroot().iter("testsuite")  # noqa: S314 written by the pytest that was started here
-    tests, failures, errors, skipped = (
-        int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")
-    )
-    return _Run(tests, failures, errors, skipped, said)
+        return {}
+    root = ET.parse(report).getroot()  # noqa: S314 written by the pytest that was started here
+    return {f"{case.get('classname')}.{case.get('name')}": _ending(case) for case in root.iter("testcase")}
+
+
+def _ending(case: ET.Element) -> Ending:
+    found = {Ending(part.tag) for part in case if part.tag in set(Ending)}
+    return next((ending for ending in (Ending.FAILED, Ending.BROKEN, Ending.SKIPPED) if ending in found), Ending.PASSED)
+
+
+def _name_in_report(test: str) -> str:
+    """Name a test as pytest's report does."""
+    path, _, names = test.partition("::")
+    return f"{path.removesuffix('.py').replace('/', '.')}.{names.replace('::', '.')}"
