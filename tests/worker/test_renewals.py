@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from embedq.model import JobId, JobStatus, Lease
+from embedq.model import JobId, JobStatus, Lease, Outcome, Settled
 from embedq.telemetry import Event
 
 if TYPE_CHECKING:
@@ -97,3 +97,33 @@ async def test_a_beat_during_a_settle_misses_nothing(
     assert house.ear.of(Event.LEASE_LOST) == []
     gate.opened.set()
     assert job.status is JobStatus.COMPLETED
+
+
+async def test_what_somebody_else_holds_is_renewed_until_it_is_settled(
+    house: House, renewals: list[set[JobId]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job whose row an application holds cannot be settled just now: its lease is kept alive meanwhile."""
+    settle, is_held = house.store.settle, True
+
+    async def held(outcomes: Sequence[Outcome], **options: Any) -> Settled:  # noqa: ANN401 passed on
+        if outcomes and is_held:
+            return Settled(jobs=frozenset(), busy=frozenset(outcome.lease.job_id for outcome in outcomes))
+        return await settle(outcomes, **options)
+
+    monkeypatch.setattr(house.store, "settle", held)
+    await house.declare()
+    await house.put(["a"])
+    pool = house.pool(heartbeat=house.tick)
+    await pool.start()
+    await house.ear.hear(Event.EMBEDDED)
+    await house.beaten(pool)
+    renewals.clear()
+
+    for _ in range(3):
+        await house.beaten(pool)
+
+    [job] = await house.jobs()
+    assert (job.status, {job.id} in renewals) == (JobStatus.PROCESSING, True)
+    is_held = False
+    await house.settled(completed=1)
+    assert len(house.provider.calls) == 1

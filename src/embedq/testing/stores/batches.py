@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from embedq.model import Ask, JobFilter, JobId, JobStatus, RecordId, WorkerId
+from embedq.model import Ask, JobFilter, JobId, JobStatus, Outcome, RecordId, Released, WorkerId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     LEASE,
@@ -11,6 +11,7 @@ from embedq.testing.stores.stage import (
     NOTES,
     Stage,
     done,
+    failed,
     job_of,
     retry,
     space_of,
@@ -62,6 +63,25 @@ class BatchFacts(Stage):
         assert renewed == {leases[3].job_id, leases[4].job_id}
         held = (await store.jobs(JobFilter(status=JobStatus.PROCESSING))).items
         assert {job.lease_until for job in held} == {NOON + MINUTE + LEASE}
+
+    async def test_a_lease_that_lost_its_job_says_nothing_of_it(self, store: Store) -> None:
+        """Cancelled, revived and leased by another while a worker runs: the first changes and moves nothing."""
+        [receipt, *_] = await write_many(store, 2)
+        [stale, _] = await take(store, "w1")
+        await store.cancel(receipt.job_id or JobId(""), now=NOON)
+        await store.revive(JobFilter(), job=receipt.job_id, now=NOON)
+
+        unwelcome: list[Outcome] = [retry(stale), failed(stale), Released(stale)]
+        for outcome in unwelcome:
+            assert (await store.settle([outcome], now=NOON)).jobs == frozenset()
+        fresh = await take_one(store, "w2")
+        for outcome in [*unwelcome, done(stale)]:
+            assert (await store.settle([outcome], now=NOON)).jobs == frozenset()
+
+        job = await job_of(store, receipt)
+        assert (job.status, job.worker_id, job.attempts) == (JobStatus.PROCESSING, "w2", 0)
+        assert await store.misplaced() == []
+        assert (await store.settle([done(fresh)], now=NOON)).jobs == {receipt.job_id}
 
     async def test_jobs_that_crashed_are_leased_one_by_one(self, store: Store) -> None:
         """Two deadly texts: each goes without its neighbours, and without the other."""
