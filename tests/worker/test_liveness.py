@@ -53,6 +53,18 @@ def test_a_process_from_before_the_restart_of_the_machine_is_dead() -> None:
     assert HostLiveness().is_dead(replace(HostLiveness().me(), boot=ONE_BOOT))
 
 
+def test_a_process_whose_boot_is_unknown_lives(tmp_path: Path) -> None:
+    """Where one of the two boots cannot be read, nobody knows whether the machine was restarted: nobody is dead."""
+    seeing = HostLiveness()
+    boot = tmp_path / "sys" / "kernel" / "random" / "boot_id"
+    boot.parent.mkdir(parents=True)
+    blind = HostLiveness(proc=tmp_path)
+    boot.touch()
+
+    assert not seeing.is_dead(replace(seeing.me(), boot=""))
+    assert not blind.is_dead(replace(blind.me(), boot=ONE_BOOT))
+
+
 def test_nothing_is_said_of_other_hosts() -> None:
     """A process of another machine or another pid namespace is never called dead from here."""
     me = HostLiveness().me()

@@ -6,7 +6,7 @@ import time
 
 import asyncpg
 import pytest
-from tests.unit.postgres.tables import CREATE, attach, catch_up, found_again, in_step, one
+from tests.unit.postgres.tables import CREATE, PATIENCE, attach, catch_up, found_again, gather, in_step, one, records
 
 from embedq.model import Ask, WorkerId
 from embedq.stores.postgres import PostgresStore
@@ -15,6 +15,23 @@ from embedq.testing.stores.stage import LEASE, done
 SECONDS = 6.0
 ROWS = 60
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+
+
+# Whoever is about to store the old text says so, and waits until a gate is opened.
+SLOW = """
+CREATE FUNCTION wait_for_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_lock_shared(41);
+  WHILE NOT pg_try_advisory_xact_lock_shared(42) LOOP
+    PERFORM pg_sleep(0.005);
+  END LOOP;
+  PERFORM pg_advisory_unlock_shared(41);
+  RETURN NEW;
+END $$;
+CREATE TRIGGER wait_for_gate BEFORE INSERT ON embedq.record FOR EACH ROW WHEN (NEW.text = 'old')
+EXECUTE FUNCTION wait_for_gate()
+"""
+STORING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 41"
 
 
 async def edit(url: str, seed: int, end: float) -> int:
@@ -82,6 +99,34 @@ async def test_everything_ends_in_step(store: PostgresStore, db: asyncpg.Connect
     await in_step(store, db)
     assert (await one(store)).problem is None
     assert (await store.counts())["docs"].missing == 0
+
+
+async def test_of_two_looks_at_one_row_the_later_is_stored_last(
+    store: PostgresStore, db: asyncpg.Connection, postgres_url: str
+) -> None:
+    """One process walks and has read a row; the row changes and is noted; another process must not overtake it."""
+    await db.execute(CREATE)
+    await db.execute("INSERT INTO docs VALUES (1, 'old')")
+    await db.execute(SLOW)
+    await attach(store, into=None)
+    gate = await asyncpg.connect(postgres_url)
+    await gate.execute("SELECT pg_advisory_lock(42)")
+    walking = asyncio.create_task(store.gather())
+    async with asyncio.timeout(PATIENCE):
+        while not await db.fetchval(STORING):  # noqa: ASYNC110 the server tells nobody
+            await asyncio.sleep(0.01)
+    await db.execute("UPDATE docs SET body = 'new' WHERE id = 1")
+    other = await PostgresStore.open(postgres_url)
+
+    overtaking = await other.gather()
+    await gate.close()
+    walked = await walking
+    await gather(store)
+
+    assert await records(store) == {"1": "new"}
+    assert overtaking == 0
+    assert walked > 0
+    await other.close()
 
 
 @pytest.mark.parametrize("postgres_version", [18])

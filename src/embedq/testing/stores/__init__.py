@@ -1,7 +1,9 @@
 """The conformance suite of a store: inherit it by one class, and pytest does the rest."""
 
 from embedq.testing.stores.amounts import AmountFacts
+from embedq.testing.stores.batches import BatchFacts
 from embedq.testing.stores.corpus import CorpusFacts
+from embedq.testing.stores.erasing import ErasingFacts
 from embedq.testing.stores.fencing import FenceFacts
 from embedq.testing.stores.filing import FilingFacts
 from embedq.testing.stores.leases import LeaseFacts
@@ -21,7 +23,15 @@ __all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
 
 
 class JobStoreSuite(
-    RuleFacts, PromiseFacts, LeaseFacts, LimitFacts, FenceFacts, WaitingFacts, OperatingFacts, RaceFacts
+    RuleFacts,
+    PromiseFacts,
+    LeaseFacts,
+    LimitFacts,
+    BatchFacts,
+    FenceFacts,
+    WaitingFacts,
+    OperatingFacts,
+    RaceFacts,
 ):
     """What a job store must keep."""
 
@@ -30,5 +40,5 @@ class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts, AmountFacts, MistakeFac
     """What a corpus must keep."""
 
 
-class StoreSuite(JobStoreSuite, CorpusSuite, TenantFacts, OrderFacts, WalkFacts):
+class StoreSuite(JobStoreSuite, CorpusSuite, TenantFacts, OrderFacts, ErasingFacts, WalkFacts):
     """What one database that is both must keep."""

@@ -4,7 +4,9 @@ from datetime import timedelta
 
 from embedq.model import (
     Budget,
+    ContentHash,
     Done,
+    EmbedderName,
     EmbeddingStatus,
     JobStatus,
     Reason,
@@ -14,6 +16,7 @@ from embedq.model import (
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     DAY,
+    DIMENSIONS,
     FAULT,
     HOUR,
     LATE,
@@ -23,6 +26,7 @@ from embedq.testing.stores.stage import (
     NOTES,
     SECOND,
     Stage,
+    declaration,
     done,
     embed_all,
     failed,
@@ -228,6 +232,32 @@ class PromiseFacts(Stage):
         await store.settle([Done(lease, known[lease.hash])], now=NOON)
         assert await has_vector_of(store, "A", "b")
 
+    async def test_8_a_hash_that_only_begins_alike_is_another_text(self, store: Store) -> None:
+        """A vector is reused by its whole hash, whether a record has it or it was kept as a spare."""
+        await write(store, "A", "a")
+        await write(store, "B", "b")
+        leases = await take(store)
+        await write(store, "C", "b")
+        await store.settle([done(lease) for lease in leases], now=NOON)
+        alike = [ContentHash(lease.hash[:-1] + bytes([lease.hash[-1] ^ 1])) for lease in leases]
+        alike += [ContentHash(lease.hash[:8] + bytes(24)) for lease in leases]
+
+        known = await store.known(leases[0].space, [*alike, *(lease.hash for lease in leases)])
+
+        assert set(known) == {lease.hash for lease in leases}
+
+    async def test_8_a_vector_of_another_space_is_not_known(self, store: Store) -> None:
+        """Vectors of two spaces never meet, neither those of records nor those that were kept as spares."""
+        await write(store, "A", "a")
+        await write(store, "B", "b")
+        leases = await take(store)
+        await write(store, "C", "b")
+        await store.settle([done(lease) for lease in leases], now=NOON)
+        other = await store.declare(declaration("others", embedder=EmbedderName(provider="fake", model="other")))
+        await store.learn(other.space.id, DIMENSIONS)
+
+        assert await store.known(other.space.id, [lease.hash for lease in leases]) == {}
+
     async def test_8_putting_the_same_again_queues_nothing(self, store: Store) -> None:
         """The answer is the same job."""
         first = await write(store, "A")
@@ -237,6 +267,17 @@ class PromiseFacts(Stage):
 
         assert second.job_id == first.job_id
         assert second.embedding_status is EmbeddingStatus.EMBEDDED
+        assert await take(store) == []
+
+    async def test_8_the_same_text_put_while_its_job_runs_is_paid_once(self, store: Store) -> None:
+        """It is no edit: the job that runs is the one, and its answer completes it."""
+        receipt = await write(store, "A")
+        lease = await take_one(store)
+        await write(store, "A")
+
+        await store.settle([done(lease)], now=NOON)
+
+        assert (await job_of(store, receipt)).status is JobStatus.COMPLETED
         assert await take(store) == []
 
     async def test_9_the_old_vector_serves_until_the_new_one_is_there(self, store: Store) -> None:

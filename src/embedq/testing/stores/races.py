@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from embedq.model import JobFilter, JobId, JobStatus, Lease, Outcome, RecordId
+from embedq.model import Budget, JobFilter, JobId, JobStatus, Lease, Outcome, RecordId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     LATE,
     LEASE,
+    MINUTE,
     NOON,
     NOTES,
     Stage,
@@ -17,6 +18,7 @@ from embedq.testing.stores.stage import (
     failed,
     has_vector_of,
     retry,
+    space_of,
     take,
     write,
     write_many,
@@ -125,6 +127,17 @@ class RaceFacts(Stage):
         records = (await store.records(NOTES, limit=1000)).items
         missing = await store.missing(NOTES, limit=1000)
         assert (counts.records, counts.missing) == (len(records), len(missing))
+
+    async def test_the_budget_holds_for_all_who_ask_at_once(self, store: Store, other: Store) -> None:
+        """Forty calls from two processes in one moment: as many may go as the budget says, and no more."""
+        space, budget = await space_of(store), Budget(requests=5, interval=MINUTE)
+        for round_ in range(10):
+            at = NOON + round_ * 2 * MINUTE
+            asked = [which.take(space, budget, now=at) for which in (store, other) * 20]
+
+            waits = await asyncio.gather(*asked)
+
+            assert waits.count(timedelta(0)) == 5
 
     async def test_an_edit_that_commits_beside_a_lease(self, store: Store, other: Store) -> None:
         """The lease never carries one text with another's hash."""

@@ -72,6 +72,20 @@ class RuleFacts(Stage):
         again = await take_one(store)
         assert again.forced
 
+    async def test_a_failure_of_before_a_force_costs_nothing(self, store: Store) -> None:
+        """The text is the same, but somebody wants it tried anew: neither attempt nor dead letter nor wait."""
+        receipt = await write(store, "A")
+        for outcome in (retry, failed):
+            lease = await take_one(store)
+            await store.enqueue(NOTES, [RecordId("a")], force=True, now=NOON)
+
+            settled = await store.settle([outcome(lease)], now=NOON)
+
+            job = await job_of(store, receipt)
+            assert settled.jobs == {receipt.job_id}
+            assert (job.status, job.attempts, job.error) == (JobStatus.PENDING, 0, None)
+        assert (await take_one(store)).forced
+
     async def test_a_late_done_does_not_undo_a_cancel(self, store: Store) -> None:
         """A cancelled job stays cancelled, whatever its token."""
         receipt = await write(store, "A")
@@ -117,6 +131,31 @@ class RuleFacts(Stage):
         assert settled.jobs == {receipt.job_id}
         assert (await job_of(store, receipt)).status is JobStatus.COMPLETED
         assert await take(store, at=LATE) == []
+
+    async def test_a_late_done_is_refused_once_another_had_the_lease(self, store: Store) -> None:
+        """Rescued, leased by another and handed back: the first lease is not the last any more."""
+        receipt = await write(store, "A")
+        stale = await take_one(store, "w1")
+        await store.rescue(now=LATE)
+        await store.settle([Released(await take_one(store, "w2", at=LATE))], now=LATE)
+
+        settled = await store.settle([done(stale)], now=LATE)
+
+        assert settled.jobs == frozenset()
+        assert (await job_of(store, receipt)).status is JobStatus.PENDING
+        assert list(await store.known(stale.space, [stale.hash])) == [stale.hash]  # but it is not paid for again
+
+    async def test_a_done_after_its_own_failure_changes_nothing(self, store: Store) -> None:
+        """What a worker itself has given up on is a dead letter, whatever the same lease says later."""
+        receipt = await write(store, "A")
+        lease = await take_one(store)
+        await store.settle([failed(lease)], now=NOON)
+
+        settled = await store.settle([done(lease)], now=NOON)
+
+        assert settled.jobs == frozenset()
+        assert (await job_of(store, receipt)).status is JobStatus.FAILED
+        assert (await read(store)).vector is None
 
     async def test_rescue_does_not_resurrect_a_completed_job(self, store: Store) -> None:
         """Rescue tests and writes at once."""
@@ -204,6 +243,18 @@ class RuleFacts(Stage):
         await store.settle([Done(lease)], now=NOON)
         assert (await job_of(store, receipt)).status is JobStatus.COMPLETED
         assert await take(store) == []
+
+    async def test_a_text_that_comes_back_arms_the_job_on_its_way(self, store: Store) -> None:
+        """A vector of it is there, but a job of the text between waits: it is due now, and nothing is charged to it."""
+        await write(store, "A")
+        await embed_all(store)
+        await write(store, "B")
+        await store.settle([retry(await take_one(store), after=LEASE)], now=NOON)
+
+        await write(store, "A")
+
+        lease = await take_one(store)
+        assert (lease.text, lease.current, lease.attempts) == ("A", True, 0)
 
     async def test_the_lease_takes_text_and_hash_from_the_record(self, store: Store) -> None:
         """What the vector is stored under is the hash of the text that was read with it."""

@@ -64,6 +64,23 @@ class SearchFacts(Stage):
             assert hit.score == pytest.approx(1.0, abs=1e-5)
         assert (stale.text, stale.stale) == ("B", True)
 
+    async def test_a_deleted_record_takes_no_place_among_the_nearest(self, store: Store, other: Store) -> None:
+        """Where the nearest of all are gone, there are still as many hits as were asked for."""
+        await write_many(store, 8)
+        await embed_all(store)
+        query = Query(k=3)
+        for which in (store, other):
+            await which.search_vector(NOTES, vector_of("text r 0"), query)
+        nearest = [hit.id for hit in await store.search_vector(NOTES, vector_of("text r 0"), query)]
+
+        await store.delete(NOTES, nearest[:2], now=NOON)
+        await store.delete(NOTES, nearest[2:], purge=True, now=NOON)
+
+        for which in (store, other):
+            found = {hit.id for hit in await which.search_vector(NOTES, vector_of("text r 0"), query)}
+            assert len(found) == 3
+            assert found.isdisjoint(nearest)
+
     async def test_a_deleted_record_is_not_found(self, store: Store, other: Store) -> None:
         """By neither way, in neither process; a record that comes back is."""
         await write_many(store, 3)

@@ -1,0 +1,144 @@
+"""Erasing: what was purged does not come back with an answer that was on its way."""
+
+import asyncio
+
+from embedq.model import JobStatus, Lease, Outcome, Query, RecordId
+from embedq.ports import Store
+from embedq.testing.stores.stage import (
+    LATE,
+    NOON,
+    NOTES,
+    Stage,
+    done,
+    embed_all,
+    failed,
+    has_vector_of,
+    job_of,
+    take,
+    take_one,
+    vector_of,
+    write,
+    write_many,
+)
+
+A = RecordId("a")
+
+
+class ErasingFacts(Stage):
+    """Facts about purging records."""
+
+    async def test_an_erased_text_is_neither_stored_nor_reused(self, store: Store, other: Store) -> None:
+        """Purged while its batch is with the provider: the late answer is thrown away."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await other.delete(NOTES, [A], purge=True, now=NOON)
+
+        settled = await store.settle([done(lease)], now=NOON)
+
+        assert settled.jobs == frozenset()
+        assert await _is_forgotten(store, lease)
+
+    async def test_an_erased_text_does_not_hold_up_its_batch(self, store: Store) -> None:
+        """One of three is purged meanwhile: the others are stored, and nothing is left of the one."""
+        await write_many(store, 3)
+        leases = await take(store)
+        await store.delete(NOTES, [RecordId("r1")], purge=True, now=NOON)
+
+        settled = await store.settle([done(lease) for lease in leases], now=NOON)
+
+        assert settled.jobs == {leases[0].job_id, leases[2].job_id}
+        assert await has_vector_of(store, "text r 0", "r0")
+        assert await has_vector_of(store, "text r 2", "r2")
+        assert await _is_forgotten(store, leases[1])
+
+    async def test_an_erased_text_stays_erased_after_a_rescue(self, store: Store) -> None:
+        """Its lease ran out before the purge: the late answer is thrown away all the same."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.rescue(now=LATE)
+        await store.delete(NOTES, [A], purge=True, now=LATE)
+
+        await store.settle([done(lease)], now=LATE)
+
+        assert await _is_forgotten(store, lease)
+
+    async def test_an_erased_text_is_forgotten_though_deleted_before(self, store: Store) -> None:
+        """Deleted first and purged then, both while its batch is with the provider."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.delete(NOTES, [A], now=NOON)
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+
+        await store.settle([done(lease)], now=NOON)
+
+        assert await _is_forgotten(store, lease)
+
+    async def test_an_erased_text_is_forgotten_though_another_took_its_place(self, store: Store) -> None:
+        """The id was put again with a new text before the late answer came: only the new text is embedded."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+        receipt = await write(store, "B")
+
+        await store.settle([done(lease)], now=NOON)
+
+        assert await store.known(lease.space, [lease.hash]) == {}
+        assert (await job_of(store, receipt)).status is JobStatus.PENDING
+        await embed_all(store)
+        assert await has_vector_of(store, "B")
+
+    async def test_a_text_that_was_erased_may_come_again(self, store: Store) -> None:
+        """Put anew, it is embedded and reused like any other; the answer of before fits, and is taken or not."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+        await write(store, "A")
+
+        await store.settle([done(lease)], now=NOON)
+        await embed_all(store)
+
+        assert await has_vector_of(store, "A")
+        assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
+
+    async def test_a_purge_takes_what_was_kept_for_reuse(self, store: Store) -> None:
+        """A vector that came too late for its deleted record goes with the record's text."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.delete(NOTES, [A], now=NOON)
+        await store.settle([done(lease)], now=NOON)
+        kept = await store.known(lease.space, [lease.hash])
+
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+
+        assert list(kept) == [lease.hash]
+        assert await _is_forgotten(store, lease)
+
+    async def test_an_erased_text_of_a_live_record_is_still_known(self, store: Store) -> None:
+        """Another record has the same text: its vector is nobody's secret, and is reused."""
+        await write(store, "A", "a")
+        await write(store, "A", "b")
+        await embed_all(store)
+
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+
+        lease_hash = (await store.get(NOTES, [RecordId("b")]))[0].hash
+        [space] = await store.spaces()
+        assert list(await store.known(space.id, [lease_hash])) == [lease_hash]
+
+    async def test_a_purge_beside_a_settle_leaves_nothing(self, store: Store, other: Store) -> None:
+        """Whichever of the two comes first, nothing is left of the text."""
+        for round_ in range(20):
+            await write(store, f"text {round_}")
+            lease = await take_one(store)
+            outcome: Outcome = failed(lease) if round_ % 5 == 0 else done(lease)
+            await asyncio.gather(store.settle([outcome], now=NOON), other.delete(NOTES, [A], purge=True, now=NOON))
+            assert await _is_forgotten(store, lease)
+            assert await take(store) == []
+
+
+async def _is_forgotten(store: Store, lease: Lease) -> bool:
+    """Say whether neither record nor search nor reuse knows the text of a lease any more."""
+    known = await store.known(lease.space, [lease.hash])
+    hits = await store.search_vector(NOTES, vector_of(lease.text or ""), Query(k=10))
+    records = await store.get(NOTES, [lease.record_id])
+    return not known and not records and lease.record_id not in {hit.id for hit in hits}

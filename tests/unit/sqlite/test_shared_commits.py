@@ -1,0 +1,149 @@
+"""Callers share the writer's commits: what one of them does wrong is not the others' business."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from threading import Event as Signal
+
+import pytest
+import pytest_asyncio
+
+from embedq.model import JobStatus, NewRecord, Outcome, Query, RecordId
+from embedq.policy.texts import Limits
+from embedq.stores.sqlite import SqliteStore, putting, settling
+from embedq.stores.sqlite.connection import connect
+from embedq.stores.sqlite.grants import Grants
+from embedq.stores.sqlite.moments import stamp
+from embedq.stores.sqlite.transaction import Transaction
+from embedq.stores.sqlite.writer import Work
+from embedq.telemetry import Event, Telemetry
+from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, done, job_of, read, take_one, write
+
+FULL = 2
+MOMENT = stamp(NOON, 0)
+
+
+class ChangedMind(Exception):
+    """What a caller's work ends with after it has written."""
+
+
+@pytest.fixture
+def heard() -> list[Event]:
+    return []
+
+
+@pytest_asyncio.fixture
+async def store(tmp_path: Path, heard: list[Event]) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(tmp_path / "embedq.db", telemetry=Telemetry(lambda event, *_: heard.append(event)))
+    collection = await store.declare(declaration(), now=NOON)
+    await store.learn(collection.space.id, DIMENSIONS)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def db(tmp_path: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
+    del store
+    db = connect(tmp_path / "embedq.db")
+    yield db
+    db.close()
+
+
+async def share(store: SqliteStore, *works: Work[object]) -> list[object]:
+    """Have these works done in one transaction; answer with what each of them got."""
+    begun, go_on = Signal(), Signal()
+    transactions = []
+
+    def hold(_: Transaction) -> None:
+        begun.set()
+        go_on.wait()
+
+    def noted(work: Work[object]) -> Work[object]:
+        def do(tx: Transaction) -> object:
+            transactions.append(tx)
+            return work(tx)
+
+        return do
+
+    holding = asyncio.create_task(store._file.write(hold))
+    await asyncio.to_thread(begun.wait)
+    shared = [asyncio.create_task(store._file.write(noted(work))) for work in works]
+    await asyncio.sleep(0)  # each has handed its work in
+    go_on.set()
+    answers = await asyncio.gather(*shared, return_exceptions=True)
+    await holding
+    assert len(set(map(id, transactions))) == 1
+    return answers
+
+
+def putting_of(*names: str, fails: bool = False) -> Work[object]:
+    def work(tx: Transaction) -> object:
+        records = [NewRecord(id=RecordId(name), text=f"text of {name}") for name in names]
+        putting.put(tx, NOTES, records, Limits(), MOMENT)
+        if fails:
+            raise ChangedMind
+        return names
+
+    return work
+
+
+def settling_of(outcome: Outcome) -> Work[object]:
+    def work(tx: Transaction) -> object:
+        settling.settle(tx, [outcome], Grants(), MOMENT)
+        tx.stored.append((1, 0.0))
+        raise ChangedMind
+
+    return work
+
+
+async def test_a_commit_reaches_the_disk_before_its_answer(store: SqliteStore) -> None:
+    """An acknowledged write outlives the power: every commit of the writer waits for the disk."""
+    asked = ("PRAGMA synchronous", "PRAGMA journal_mode")
+
+    found = await store._file.write(lambda tx: [tx.db.execute(pragma).fetchone()[0] for pragma in asked])
+
+    assert found == [FULL, "wal"]
+
+
+async def test_a_caller_that_fails_is_undone_alone(store: SqliteStore) -> None:
+    """Of three that share a commit the second fails after it has written: nothing of it stays, all of the others."""
+    answers = await share(store, putting_of("a"), putting_of("b", "c", fails=True), putting_of("d"))
+
+    assert [type(answer) for answer in answers] == [tuple, ChangedMind, tuple]
+    assert [record.id for record in (await store.records(NOTES)).items] == ["a", "d"]
+    counts = (await store.counts())[NOTES]
+    assert (counts.records, counts.missing, counts.pending) == (2, 2, 2)
+
+
+async def test_a_settle_that_fails_is_undone_alone(store: SqliteStore) -> None:
+    """Its job is still leased, and can be settled again."""
+    receipt = await write(store, "A")
+    lease = await take_one(store)
+
+    await share(store, settling_of(done(lease)), putting_of("b"))
+
+    assert (await job_of(store, receipt)).status is JobStatus.PROCESSING
+    assert (await read(store)).vector is None
+    assert (await store.settle([done(lease)], now=NOON)).jobs == {receipt.job_id}
+
+
+async def test_words_of_a_caller_that_is_undone_are_not_indexed(store: SqliteStore, db: sqlite3.Connection) -> None:
+    """The next caller gets the numbers of the records that were undone: each word stands in the index once."""
+    await share(store, putting_of("a", "b", "c", fails=True), putting_of("d"))
+
+    hits = await store.search_words(NOTES, "text", Query(k=10))
+
+    assert [hit.id for hit in hits] == ["d"]
+    db.execute("INSERT INTO embedq_words (embedq_words, rank) VALUES ('integrity-check', 1)")
+
+
+async def test_what_was_undone_is_not_told(store: SqliteStore, heard: list[Event]) -> None:
+    """No event speaks of a vector that was not stored."""
+    await write(store, "A")
+    lease = await take_one(store)
+
+    await share(store, settling_of(done(lease)), putting_of("b"))
+    await write(store, "C", "c")  # what follows a commit is told before the next begins
+
+    assert Event.STORED not in heard
