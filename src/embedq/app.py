@@ -216,7 +216,7 @@ async def _open_store(settings: Settings, telemetry: Telemetry, *, make: bool) -
     path = sqlite_path(settings.url)
     if not make and not path.exists():
         raise NotFound(f"no database at {settings.url}: `embedq up` or `embedq init` makes one, --url names another")
-    return await SqliteStore.open(path, telemetry=telemetry, limits=_limits(settings))
+    return await SqliteStore.open(path, telemetry=telemetry, limits=Limits(text_bytes=settings.max_text_bytes))
 
 
 async def _open_postgres(settings: Settings, telemetry: Telemetry, *, make: bool) -> Store:
@@ -224,9 +224,9 @@ async def _open_postgres(settings: Settings, telemetry: Telemetry, *, make: bool
         from embedq.stores.postgres import PostgresStore  # noqa: PLC0415 its driver is an extra
     except ModuleNotFoundError as error:
         raise SettingsError(missing(error.name, "postgres")) from error
-    return await PostgresStore.open(
-        settings.url, telemetry=telemetry, limits=_limits(settings), pooler=settings.pg_pooler, make=make
-    )
+    how = {"pooler": settings.pg_pooler, "make": make}
+    limits = Limits(text_bytes=settings.max_text_bytes)
+    return await PostgresStore.open(settings.url, telemetry=telemetry, limits=limits, **how)
 
 
 def missing(library: str | None, extra: str) -> str:
@@ -262,17 +262,13 @@ def environment(settings: Settings) -> dict[str, str]:
     return {**os.environ, **found, **{name: value for name, value in plain.items() if value is not None}}
 
 
-def _limits(settings: Settings) -> Limits:
-    return Limits(text_bytes=settings.max_text_bytes)
-
-
 def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: Telemetry) -> EmbedQ:
     name, is_dead = shelf.canonical(parse_embedder(settings.embedder)), HostLiveness().is_dead
     options = ClientOptions(
         embedder=name,
         retry=settings.retry,
         strict=settings.strict,
-        limits=_limits(settings),
+        limits=Limits(text_bytes=settings.max_text_bytes),
         budget=settings.budget,
         heartbeat=settings.heartbeat,
         is_dead=is_dead,

@@ -1,5 +1,7 @@
 """The command that looks at everything that commonly goes wrong."""
 
+from typing import Annotated
+
 import typer
 from rich.text import Text
 
@@ -13,10 +15,13 @@ MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.PROBLEM: "✗"}
 FINDINGS = (Column(name=""), Column(name="check"), Column(name="finding", least=20, wraps=True))
 
 
-def doctor(*, url: Url = None, as_json: Json = False) -> None:
-    """Check the database, the embedder, the workers and the clock, and say what to do."""
+Repair = Annotated[bool, typer.Option("--repair", help="Queue open jobs again that are in no place or in several.")]
+
+
+def doctor(*, repair: Repair = False, url: Url = None, as_json: Json = False) -> None:
+    """Check the database, the embedders, the workers, the jobs' places and the clock, and say what to do."""
     try:
-        findings = list(ask(url, lambda app: app.operator.doctor()))
+        findings = list(ask(url, lambda app: app.operator.doctor(repair=repair)))
     except (StoreError, NotFound) as trouble:  # a database that cannot even be opened is a finding too
         findings = [Finding(check="database", verdict=Verdict.PROBLEM, message=str(trouble))]
     ill = any(finding.verdict is Verdict.PROBLEM for finding in findings)

@@ -118,10 +118,8 @@ class Client:
         check_limit(limit)
         check_tenant(tenant)
         await self.collection(collection)
-        most = self._options.max_answer_bytes
-        return await self._store.records(
-            collection, status=wanted, tenant=tenant, limit=limit, cursor=cursor, max_bytes=most
-        )
+        bounds = {"limit": limit, "max_bytes": self._options.max_answer_bytes}
+        return await self._store.records(collection, status=wanted, tenant=tenant, cursor=cursor, **bounds)
 
     async def patch(
         self,

@@ -7,20 +7,23 @@ from embedq.errors import StoreError
 from embedq.model import Health
 from embedq.operator.report import Finding, QueueStatus, Verdict, counted
 from embedq.operator.watching import RECOVERY_OFF, START_ONE, losses, troubles, waiting
-from embedq.ports import Attaching, Store
+from embedq.ports import Attaching, Placing, Store
 
 CLOCK_SLACK = timedelta(minutes=1)
+PLACED_AT_ONCE = 1000
 
 
 async def examine(
     store: Store,
     status: Callable[[], Awaitable[QueueStatus]],
     probes: Sequence[Callable[[], Awaitable[Sequence[Finding]]]],
+    *,
+    repair: bool,
 ) -> list[Finding]:
     """Check the database first; the queue is looked at only if it answers."""
     findings = [await _database(store)]
     if findings[0].verdict is Verdict.OK:
-        findings += _queue(await status(), datetime.now(UTC))
+        findings += [*_queue(await status(), datetime.now(UTC)), await _places(store, repair=repair)]
         findings += await _tables(store)
     for probe in probes:
         findings += await probe()
@@ -37,6 +40,22 @@ async def _database(store: Store) -> Finding:
 
 def _queue(status: QueueStatus, now: datetime) -> list[Finding]:
     return [_pause(status), _workers(status), _dead(status), _recovery(status), _clock(status, now)]
+
+
+async def _places(store: Placing, *, repair: bool) -> Finding:
+    """An open job that is in no place is never leased, one in several is leased twice: neither should ever be."""
+    misplaced, mended = await store.misplaced(limit=PLACED_AT_ONCE), 0
+    while misplaced and repair:
+        placed = await store.put_in_place(misplaced)
+        mended += placed
+        misplaced = await store.misplaced(limit=PLACED_AT_ONCE) if placed else ()
+    if mended:
+        return _warning("places", f"{counted(mended, 'job')} stood in no place or in several, queued again")
+    if misplaced:
+        some = f"{'at least ' if len(misplaced) == PLACED_AT_ONCE else ''}{counted(len(misplaced), 'job')}"
+        what = f"{some} in no place or in several: `embedq doctor --repair` queues them again"
+        return Finding(check="places", verdict=Verdict.PROBLEM, message=what)
+    return _ok("places", "every open job is runnable, waits, or is leased once")
 
 
 async def _tables(store: Store) -> list[Finding]:

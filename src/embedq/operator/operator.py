@@ -245,9 +245,9 @@ class Operator:
         if not await self._store.beat(WorkerId(id), at_worst_degraded(report or HealthReport())):
             raise NotFound(f"no worker {id!r}: register it first")
 
-    async def doctor(self) -> Sequence[Finding]:
-        """Look at everything that commonly goes wrong, and say what to do."""
-        return await checkup.examine(self._store, self.status, self._probes)
+    async def doctor(self, *, repair: bool = False) -> Sequence[Finding]:
+        """Look at everything that commonly goes wrong, and say what to do; `repair` queues misplaced jobs again."""
+        return await checkup.examine(self._store, self.status, self._probes, repair=repair)
 
     async def _remaining(self, started: float) -> DrainReport:
         paused = await self._store.paused()

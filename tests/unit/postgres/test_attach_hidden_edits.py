@@ -2,24 +2,15 @@
 
 import asyncpg
 import pytest
-from tests.unit.postgres.tables import attach, attach_docs, catch_up, gather, in_step, mend, records
+from tests.unit.postgres.tables import attach, attach_docs, catch_up, gather, in_step, mend
 
 from embedq.stores.postgres import PostgresStore
 
-ANY_CASE = "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
 HIDING = {
     "floats": ("double precision", "0.1", "0.1 + 2e-16", "SET extra_float_digits = -10"),
     "arrays of floats": ("real[]", "'{0.1}'", "'{0.10000001}'", "SET extra_float_digits = -3"),
     "bytes": ("bytea", "'\\x41'", "'\\x5c313031'", "SET bytea_output = escape"),
 }
-
-
-async def have_icu(db: asyncpg.Connection) -> None:
-    """Only ICU has collations that call two texts equal, and some builds are without it."""
-    try:
-        await db.execute(ANY_CASE)
-    except asyncpg.FeatureNotSupportedError as error:
-        pytest.skip(str(error))
 
 
 async def test_texts_are_compared_by_their_bytes(store: PostgresStore, db: asyncpg.Connection) -> None:
@@ -31,35 +22,6 @@ async def test_texts_are_compared_by_their_bytes(store: PostgresStore, db: async
 
     compared = [line for line in source.splitlines() if "FROM embedq_new r UNION ALL" in line]
     assert [line.count('COLLATE pg_catalog."C"') for line in compared] == [2 * 5]
-
-
-async def test_an_edit_that_the_collation_hides(store: PostgresStore, db: asyncpg.Connection) -> None:
-    """Two texts that a collation calls equal are two texts."""
-    await have_icu(db)
-    await db.execute("CREATE TABLE docs (id int PRIMARY KEY, body text COLLATE any_case, e vector(8))")
-    await db.execute("INSERT INTO docs VALUES (1, 'loom'), (2, 'LOOM')")
-    await attach(store)
-    await catch_up(store)
-
-    await db.execute("UPDATE docs SET body = 'Loom' WHERE id = 1")
-    await catch_up(store)
-
-    assert await in_step(store, db) == 2
-    assert await records(store) == {"1": "Loom", "2": "LOOM"}
-
-
-async def test_a_key_that_the_collation_hides(store: PostgresStore, db: asyncpg.Connection) -> None:
-    """A key that is written otherwise is another id, in one statement with others and alone."""
-    await have_icu(db)
-    await db.execute("CREATE TABLE docs (id text COLLATE any_case PRIMARY KEY, body text)")
-    await db.execute("INSERT INTO docs VALUES ('a', 'loom'), ('b', 'shuttle')")
-    await attach(store, into=None)
-    await catch_up(store)
-
-    await db.execute("UPDATE docs SET id = upper(id) WHERE id = 'a'")
-    await catch_up(store)
-
-    assert await records(store) == {"A": "loom", "b": "shuttle"}
 
 
 @pytest.mark.parametrize("place", ["text", "attributes"])

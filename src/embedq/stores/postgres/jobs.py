@@ -50,7 +50,7 @@ MOST_GRANTS = 1024  # batches that are remembered
 PAUSE = "UPDATE embedq.control SET paused = true"
 
 # Wait for leases under way, which may not have seen the pause; those that come now lease nothing.
-OUTWAIT_LEASES = "SELECT pg_advisory_xact_lock(1701667447, 0)"
+OUTWAIT_LEASES = "SELECT pg_advisory_xact_lock(1701667448, 0)"
 RESUME = """
 WITH lifted AS (UPDATE embedq.space SET held_until = '-infinity' WHERE held_until > '-infinity')
 UPDATE embedq.control SET paused = false, resumes = resumes + 1

@@ -22,9 +22,11 @@ T = TypeVar("T")
 COLUMNS = "a.id, a.collection, a.source::oid AS oid, a.keys, a.texts, a.attributes, a.target, a.tenant, a.priority"
 OF_COLLECTION = f"SELECT {COLUMNS}, a.made_for FROM embedq.attachment a WHERE a.collection = $1"
 CREATE = """
-INSERT INTO embedq.attachment (collection, source, keys, texts, attributes, target, tenant, priority,
-  made_for, rows, unnoted)
-VALUES ($1, $2::oid::regclass, $3, $4, $5, $6, $7, $8, $9, $10, (SELECT last_value FROM embedq.unnoted)) RETURNING id
+WITH made AS (
+  INSERT INTO embedq.attachment (collection, source, keys, texts, attributes, target, tenant, priority,
+    made_for, rows, unnoted)
+  VALUES ($1, $2::oid::regclass, $3, $4, $5, $6, $7, $8, $9, $10, (SELECT last_value FROM embedq.unnoted)) RETURNING id)
+INSERT INTO embedq.copying (attachment) SELECT id FROM made RETURNING attachment
 """
 # A column holds the vectors of one collection, or nobody could tell of which text they are.
 WRITES_INTO = """
@@ -48,9 +50,9 @@ UPDATE embedq.attachment SET adopting = pg_current_snapshot(), adopted = 0, walk
 IS_THERE = "SELECT EXISTS (SELECT FROM pg_class WHERE oid = $1)"
 # Deleted records of the collection that was there belong to nobody: their ids may be keys of the table.
 DISOWN = "UPDATE embedq.record SET tenant = NULL WHERE collection = $1 AND tenant IS NOT NULL"
-FORGET = [f"DELETE FROM embedq.{table} WHERE attachment = $1" for table in ("noted", "unplaced", "refused")] + [
-    "DELETE FROM embedq.attachment WHERE id = $1"
-]
+FORGET = [
+    f"DELETE FROM embedq.{table} WHERE attachment = $1" for table in ("noted", "unplaced", "refused", "copying")
+] + ["DELETE FROM embedq.attachment WHERE id = $1"]
 LOCK = "SELECT pg_advisory_xact_lock(1701667446, $1)"
 LOCK_SOURCE = "SELECT pg_advisory_xact_lock(1701667447, ($1::bigint & 2147483647)::int)"
 

@@ -21,7 +21,8 @@ BEGIN
   ELSIF TG_OP = 'DELETE' THEN
     INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg({key}) FROM embedq_old r HAVING count(*) > 0;
   ELSIF TG_OP = 'UPDATE' AND pg_trigger_depth() = 1 AND current_setting('embedq.copying', true) <> ''
-    AND current_setting('embedq.copying', true) = (SELECT a.secret FROM embedq.attachment a WHERE a.id = {id}) THEN
+    AND current_setting('embedq.copying', true)
+      = (SELECT c.secret FROM embedq.copying c WHERE c.attachment = {id}) THEN
     RETURN NULL;
   ELSIF TG_OP = 'UPDATE' THEN
     INSERT INTO embedq.noted (attachment, keys) SELECT {id}, array_agg(DISTINCT c.key) FROM (
@@ -144,7 +145,7 @@ BEGIN
     WHERE u.rid = ANY (held) AND CASE WHEN u.valid_to IS NULL THEN v.record IS NOT NULL AND {hash} = u.hash
       AND NOT {same} ELSE r.{target} IS NOT NULL END);
   IF chosen <> '{{}}' THEN
-    PERFORM pg_catalog.set_config('embedq.copying', (SELECT a.secret FROM embedq.attachment a WHERE a.id = {id}), true);
+    PERFORM pg_catalog.set_config('embedq.copying', c.secret, true) FROM embedq.copying c WHERE c.attachment = {id};
     WITH w AS MATERIALIZED (SELECT u.id, v.embedding FROM embedq.record u {vectors} WHERE u.rid = ANY (chosen))
     UPDATE {table} r SET {target} = u.embedding FROM w u WHERE {match};
     PERFORM pg_catalog.set_config('embedq.copying', '', true);

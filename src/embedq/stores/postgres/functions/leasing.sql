@@ -114,7 +114,7 @@ DECLARE
 BEGIN
   PERFORM require_read_committed();
   -- whoever pauses waits for this lock: after it, no lease is under way that has not seen the pause
-  may := pg_try_advisory_xact_lock_shared(1701667447, 0);
+  may := pg_try_advisory_xact_lock_shared(1701667448, 0);
   SELECT c.epoch, EXISTS (SELECT FROM later l WHERE l.due <= moment)
     OR EXISTS (SELECT FROM later l WHERE l.since > moment + interval '1 second'), a.spaces, r.space
   INTO answer.epoch, is_due, spaces, alone

@@ -6,7 +6,7 @@
 CREATE FUNCTION entry_points() RETURNS TABLE (kind text, function oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
-    ('reader', ARRAY['misplaced', 'needs_job', 'noted_rows', 'oldest', 'trouble_of', 'truncated', 'unread']),
+    ('reader', ARRAY['doubt', 'misplaced', 'needs_job', 'noted_rows', 'oldest', 'trouble_of', 'truncated', 'unread']),
     ('writer', ARRAY['cancel', 'delete_json', 'enqueue', 'fold', 'learn', 'put', 'put_json', 'remove_dropped', 'retire',
       'revive']),
     ('worker', ARRAY['changed_tables', 'gather', 'hand_back', 'hold_records', 'known', 'lease', 'note_missing',
@@ -30,8 +30,8 @@ $$;
 CREATE FUNCTION grant_tables(p_role oid, p_kind text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 BEGIN
-  EXECUTE format('GRANT USAGE ON SCHEMA embedq TO %1$s; GRANT SELECT ON ALL TABLES IN SCHEMA embedq TO %1$s',
-    p_role::regrole);
+  EXECUTE format('GRANT USAGE ON SCHEMA embedq TO %1$s; GRANT SELECT ON ALL TABLES IN SCHEMA embedq TO %1$s;
+    REVOKE ALL ON embedq.copying FROM %1$s', p_role::regrole);
   IF p_kind IN ('writer', 'worker') THEN
     EXECUTE format('GRANT INSERT, UPDATE (name, space, revision, text_from, priority, retry, recompose)
         ON embedq.collection TO %1$s;
@@ -137,7 +137,7 @@ BEGIN
     UNION ALL
     SELECT format('GRANT SELECT ON %s TO %s', c.oid::regclass, g.role::regrole)
       FROM grantees() g JOIN pg_class c ON c.relnamespace = 'embedq'::regnamespace AND c.relkind = 'r'
-        AND pg_has_role(c.relowner, 'USAGE')
+        AND c.relname <> 'copying' AND pg_has_role(c.relowner, 'USAGE')
       WHERE g.kind = 'reader' AND NOT EXISTS (
         SELECT FROM aclexplode(c.relacl) a WHERE a.grantee = g.role AND a.privilege_type = 'SELECT')
   LOOP

@@ -1,0 +1,43 @@
+"""The contracts between the rooms. `testing/` proves them; an adapter that passes is an adapter.
+
+Every `now` is the database's clock unless a test hands in a moment. A `Store` is both corpus and job store: where one
+database holds both, `put` and `settle` are one transaction each.
+"""
+
+from typing import Protocol
+
+from embedq.ports.corpus import Attaching, Declaring, Reading, Writing
+from embedq.ports.embedder import Embedder
+from embedq.ports.host import Liveness
+from embedq.ports.jobs import Budgeting, Fleet, Keeping, Leasing, Operating, Pausing, Placing
+
+__all__ = [
+    "Attaching",
+    "Budgeting",
+    "Declaring",
+    "Embedder",
+    "Fleet",
+    "Keeping",
+    "Leasing",
+    "Liveness",
+    "Operating",
+    "Pausing",
+    "Placing",
+    "Reading",
+    "Store",
+    "Writing",
+]
+
+
+class Store(
+    Declaring, Writing, Reading, Leasing, Budgeting, Keeping, Placing, Operating, Pausing, Fleet, Protocol
+):  # what an application opens
+    """A corpus and its queue."""
+
+    async def close(self) -> None:
+        """Flush, and let go of files, threads and connections."""
+        ...
+
+    async def check(self) -> None:
+        """Answer, or raise a StoreError that says why the database cannot be used."""
+        ...

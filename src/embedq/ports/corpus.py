@@ -1,0 +1,166 @@
+"""Where records and their vectors live and are searched."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from embedq.attachment import Attached, Attachment
+from embedq.model import (
+    Collection,
+    Declaration,
+    Freshness,
+    Hit,
+    NewRecord,
+    Page,
+    Patch,
+    Query,
+    Receipt,
+    Record,
+    RecordId,
+    Space,
+    SpaceId,
+    Vector,
+)
+
+
+class Declaring(Protocol):
+    """The collections of a corpus."""
+
+    async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
+        """Declare a collection; the same declaration again changes nothing.
+
+        Another `text_from` re-arms the records whose text changes. Another embedder over existing records: Conflict.
+        """
+        ...
+
+    async def collections(self) -> Sequence[Collection]:
+        """List the collections by name."""
+        ...
+
+    async def drop(self, collection: str, *, now: datetime | None = None) -> None:
+        """Remove a collection with its records, vectors and jobs."""
+        ...
+
+    async def spaces(self) -> Sequence[Space]:
+        """List the spaces that collections use."""
+        ...
+
+    async def learn(self, space: SpaceId, dimensions: int) -> int:
+        """Fix a space's dimensions by its first good answer; answer with what is fixed."""
+        ...
+
+
+class Writing(Protocol):
+    """The application's side: what is written arms jobs in the same breath."""
+
+    async def put(
+        self,
+        collection: str,
+        records: Sequence[NewRecord],
+        *,
+        now: datetime | None = None,
+        connection: object | None = None,
+    ) -> Sequence[Receipt]:
+        """Write records and arm their jobs, all or none, on the caller's `connection` if given; receipts in order."""
+        ...
+
+    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
+        """Merge a change into a live record; arm its job only if the text changed."""
+        ...
+
+    async def delete(
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        purge: bool = False,
+        now: datetime | None = None,
+        connection: object | None = None,
+    ) -> Sequence[RecordId]:
+        """Take records out of search and cancel their jobs; `purge` also removes text and vector for good.
+
+        Answer with the records that were there. With the caller's `connection` it is part of the caller's transaction.
+        """
+        ...
+
+    async def enqueue(
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        force: bool = False,
+        job_priority: int | None = None,
+        now: datetime | None = None,
+    ) -> Sequence[Receipt]:
+        """Arm jobs of live records: forced, or if the current text has no vector and no job on its way.
+
+        A person's asking is as good as a revival: it arms what was cancelled or given up on. A job that is on its way
+        keeps the higher priority. Unknown ids: NotFound.
+        """
+        ...
+
+
+class Reading(Protocol):
+    """What readers ask a corpus."""
+
+    async def get(
+        self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False, max_bytes: int | None = None
+    ) -> Sequence[Record]:
+        """Read live records that are there; several with over `max_bytes` of text and attributes: TooLarge."""
+        ...
+
+    async def records(
+        self,
+        collection: str,
+        *,
+        status: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        max_bytes: int | None = None,
+    ) -> Page[Record]:
+        """List live records by id, those of status pending or failed as they were first put.
+
+        A page ends once it has `max_bytes` of text and attributes; the list goes on at `next_cursor`, None at its end.
+        """
+        ...
+
+    async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
+        """Find the nearest records by cosine; a filter never cuts below min(k, matches)."""
+        ...
+
+    async def search_words(self, collection: str, words: str, query: Query) -> Sequence[Hit]:
+        """Find records by words. The query is words, never syntax."""
+        ...
+
+    async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
+        """Say how far vectors are behind."""
+        ...
+
+
+@runtime_checkable
+class Attaching(Protocol):
+    """A store that can take over tables which are already there."""
+
+    async def attach(
+        self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None, adopt: bool = False
+    ) -> Attached:
+        """Make a table a collection, changes from now on and the rows that are there; the same again walks again.
+
+        Something else than before alters the attachment: only texts that changed by it are embedded. To adopt is to
+        take the vectors in the target column for those of the rows' texts as of now, without a call. What does not fit
+        is refused with a reason, and then nothing is changed.
+        """
+        ...
+
+    async def detach(self, collection: str) -> None:
+        """Leave a table as it was, and drop its collection; vectors in the table's own column stay."""
+        ...
+
+    async def attached(self) -> Sequence[Attached]:
+        """List the attached tables, by collection."""
+        ...
+
+    async def gather(self, *, limit: int = 1000) -> int:
+        """Take over some of what attached tables have noted; 0 when there is nothing to do."""
+        ...
