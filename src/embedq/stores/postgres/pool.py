@@ -42,6 +42,7 @@ class LoopPool:
         self._sessions = sessions
         self._idle: list[tuple[Connection, Lane]] = []
         self._room = asyncio.Semaphore(MOST)
+        self._lent = 0
         self._lanes = {lane: asyncio.Semaphore(most) for lane, most in ROOM.items()}
 
     @asynccontextmanager
@@ -52,7 +53,7 @@ class LoopPool:
             lane: Who asks.
             seconds: How long the lane is waited for; StoreBusy after that.
         """
-        async with self._turn(lane, seconds), self._room:
+        async with self._turn(lane, seconds), self._lending():
             connection, used_by = self._take(lane) or (await self._connect(), Lane.OTHERS)
             try:
                 if used_by is not lane and self._sessions:
@@ -89,6 +90,16 @@ class LoopPool:
         finally:
             room.release()
 
+    @asynccontextmanager
+    async def _lending(self) -> AsyncIterator[None]:
+        """Wait for room, and count what is lent."""
+        async with self._room:
+            self._lent += 1
+            try:
+                yield
+            finally:
+                self._lent -= 1
+
     def forget(self) -> None:
         """Throw idle connections away: their host is gone, or is not the one it was."""
         while self._idle:
@@ -101,10 +112,12 @@ class LoopPool:
                 await self._idle.pop()[0].close(timeout=CLOSE_SECONDS)
 
     def _take(self, lane: Lane) -> tuple[Connection, Lane] | None:
-        """Find the connection that was used last, by this lane if there is one: its setting need not be changed."""
+        """Find what this lane used last; what another lane used, and so must be set anew, only if there is no room."""
         self._idle = [idle for idle in self._idle if not idle[0].is_closed()]
-        fitting = [place for place, (_, used_by) in enumerate(self._idle) if used_by is lane]
-        return self._idle.pop(fitting[-1] if fitting else -1) if self._idle else None
+        fitting = [place for place, (_, user) in enumerate(self._idle) if user is lane or not self._sessions]
+        if fitting:
+            return self._idle.pop(fitting[-1])
+        return self._idle.pop() if self._idle and self._lent + len(self._idle) > MOST else None
 
 
 class Pool:
