@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from embedq.errors import NotNow
+from embedq.errors import NotNow, Transient
 from embedq.model import (
     Ask,
     Budget,
@@ -88,6 +88,28 @@ async def test_a_batch_without_budget_goes_back_whole(house: House, make_provide
     await house.settled(completed=30)
     assert [len(call) for call in house.provider.calls] == [10, 10, 10]
     assert {job.attempts for job in await house.jobs()} == {0}
+
+
+async def test_a_batch_that_waits_keeps_only_what_it_waits_for(
+    house: House, make_provider: type[Provider], gate: Gate
+) -> None:
+    """While a failed piece waits to go again in halves, what was done is settled, and what was leased ahead is back."""
+    house.provider = make_provider(max_inputs=5)
+
+    async def plan(_: Sequence[str]) -> None:
+        if len(house.provider.calls) == 2:
+            raise Transient("stumbled", code="503")
+
+    await house.declare()
+    await house.put(THIRTY)
+    house.provider.plan = plan
+    await house.pool(batch_size=10, sleep=gate).start()
+    await gate.reached.wait()
+
+    await house.settled(completed=5, processing=5, pending=20)
+
+    gate.opened.set()
+    await house.settled(completed=30)
 
 
 async def test_nobody_sits_on_leases_for_longer_than_they_last(house: House, make_provider: type[Provider]) -> None:
