@@ -71,6 +71,7 @@ async def test_leases_that_have_not_started_do_not_wait_for_the_provider(
     await house.ear.hear(Event.THROTTLED)
     await house.settled(pending=30, processing=0)
     assert house.slept == []
+    assert [facts["released"] for facts in house.ear.of(Event.SETTLED)] == [20]  # both batches at once
     assert len(house.provider.calls) == 1
 
 
@@ -249,6 +250,7 @@ async def test_a_job_that_crashed_gets_its_turn_beside_a_full_line(house: House,
     house.provider.plan = gate
     await house.pool(batch_size=1).start()
     await gate.reached.wait()
+    await house.settled(processing=2)  # the next batch is in its hand
     await house.store.put("notes", [NewRecord(id=RecordId("x"), text="deadly", priority=Priority.URGENT)])
     [space] = await house.store.spaces()
     ask = Ask(worker=WorkerId("dead"), spaces=[space.id], limit=1, span=HOUR)
