@@ -217,6 +217,9 @@ class Ask:
     limit: int
     span: timedelta
     prefetch: bool = False  # True: other work is in hand, so jobs that crashed workers stay where they are
+    embedders: Mapping[SpaceId, EmbedderName] = field(
+        default_factory=dict
+    )  # what it takes them for; others are left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,17 @@ async def test_health_needs_no_key_and_readiness_tells_only_keyholders(make: Mak
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8400", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::1"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8400",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "",
+        "[::1",
+        "evil.example@localhost",
+        "localhost, evil.example",
+    ],
 )
 async def test_a_foreign_host_is_refused_without_a_key(http: AsyncClient, host: str) -> None:
     """A name that was bent to point here (DNS rebinding) is not served."""
@@ -107,7 +117,10 @@ async def test_loopback_hosts_are_served(http: AsyncClient, host: str) -> None:
     assert (await http.get("/health", headers={"Host": host})).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example", "garbage"])
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "http://localhost.evil.example", "garbage", "http://evil.example\\@localhost"],
+)
 async def test_a_foreign_page_cannot_pause_the_queue(http: AsyncClient, origin: str) -> None:
     """A request of another site's page is refused where no key is set, and nothing is paused."""
     problem(await http.post("/admin/queue/pause", headers={"Origin": origin}), 403, "forbidden")

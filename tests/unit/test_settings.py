@@ -284,3 +284,21 @@ def test_where_a_key_goes_is_allowed_by_naming_the_file_or_the_address(
     monkeypatch.delenv(secret)
     file.write_text(f'{name} = "http://h/v1"\n{secret} = "a-key-of-the-file-itself"\n')
     assert getattr(load(), name) == "http://h/v1"
+
+
+def test_a_found_file_may_not_choose_who_gets_the_databases_password(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The driver would send the environment's to whatever server the file names."""
+    (tmp_path / "embedq.toml").write_text('url = "postgresql://ada@evil.example/shop"\n')
+    assert load().url == "postgresql://ada@evil.example/shop"  # there is none to send
+    monkeypatch.setenv("PGPASSWORD", "loom-and-mill")
+
+    with pytest.raises(
+        SettingsError, match="PGPASSWORD of your environment to postgresql://ada@evil.example"
+    ) as refusal:
+        load()
+    assert "loom-and-mill" not in str(refusal.value)
+
+    monkeypatch.setenv("EMBEDQ_CONFIG", "embedq.toml")
+    assert load().url == "postgresql://ada@evil.example/shop"

@@ -12,6 +12,7 @@ from embedq.api.problems import FORBIDDEN, UNAUTHORIZED, answer
 
 OPEN_PATHS = frozenset({"/health", "/health/ready"})  # the second says more to those who have a key
 READ_METHODS = frozenset({"GET", "OPTIONS"})
+ODD = frozenset("@\\, \t")  # in no host that a browser sends: who reads them otherwise would be deceived
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 TRUSTED = "embedq.trusted"  # in the scope: whether the caller may see details
 
@@ -96,6 +97,8 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 def _hostname(url: str) -> str | None:
     """Read the host of a URL, without its port; None for what is no URL, such as the origin `null`."""
+    if not set(url).isdisjoint(ODD):
+        return None
     try:
         return urlsplit(url).hostname
     except ValueError:

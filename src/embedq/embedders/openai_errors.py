@@ -1,5 +1,6 @@
 """What the OpenAI SDK's errors mean. The key is kept out of every message, whatever a server echoes."""
 
+import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ import openai
 
 from embedq.embedders.answers import error_of
 from embedq.errors import EmbedderError, Transient, Unavailable
-from embedq.policy.echoes import without_texts
+from embedq.policy.echoes import unescaped, without_texts
 
 _LONGEST_MESSAGE = 300
 _LONGEST_WAIT = timedelta(days=1)
@@ -27,7 +28,7 @@ _HINTS = {
 
 def translated(error: openai.OpenAIError, *, key: str, texts: Sequence[str]) -> EmbedderError:
     """Say which of our kinds an SDK error is, in words that hold neither the key nor the texts."""
-    said = without_texts(_said(error).replace(key, "***"), texts)
+    said = _hidden(_said(error), key, texts)
     _redact(error, key, texts)
     if isinstance(error, openai.APIStatusError):
         message = _refusal(error.status_code, said[:_LONGEST_MESSAGE].strip())
@@ -87,8 +88,8 @@ def _redact(error: BaseException, key: str, texts: Sequence[str]) -> None:
 
 
 def _hidden(part: Any, key: str, texts: Sequence[str]) -> Any:  # noqa: ANN401 - whatever an exception carries
-    if isinstance(part, str):
-        return without_texts(part.replace(key, "***"), texts)
+    if isinstance(part, str):  # what is escaped is read first, or the key would come out of it later
+        return without_texts(re.sub(re.escape(key), "***", unescaped(part), flags=re.IGNORECASE), texts)
     return part if part is None or isinstance(part, int) else "***"
 
 

@@ -40,7 +40,7 @@ _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 
 def without_texts(message: str, texts: Sequence[str]) -> str:
     """Write a message without what it quotes of these texts, whole or in part, as it is or escaped."""
-    said = _unescaped(message[:MOST_READ])
+    said = unescaped(message[:MOST_READ])
     for text in texts:
         if len(text) >= WHOLE_TEXT and text in said:
             said = said.replace(text, f"{MASK[:-1]} of {len(text)} characters>")
@@ -90,7 +90,7 @@ def _plain(text: str) -> str:
     return normalize("NFKC", text).casefold()
 
 
-def _unescaped(message: str) -> str:
+def unescaped(message: str) -> str:
     """Read what JSON, Python, a URL or HTML has escaped, so that it can be compared."""
     read = _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), message)
     whole = read.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

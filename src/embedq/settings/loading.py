@@ -18,6 +18,7 @@ KEYS_AND_ADDRESSES = (  # each key is sent to this address
     ("gemini_base_url", "gemini_api_key"),
     ("api_base_url", "api_key"),
 )
+PG_PASSWORD = "PGPASSWORD"  # noqa: S105 the driver's own variable, not its value
 SHOWN = 80  # characters of a wrong value
 
 
@@ -39,6 +40,12 @@ def _check_where_keys_go(settings: Settings, given: Mapping[str, Any]) -> None:
     if found is None:
         return
     content = read_file()
+    if PG_PASSWORD in os.environ and _is_from_file("url", given, content) and settings.url.startswith("postgres"):
+        raise SettingsError(
+            f"url in {found} would send the {PG_PASSWORD} of your environment to {without_passwords(settings.url)}, and "
+            f"a file that just lies in the working directory may not: set {CONFIG_VARIABLE}={found} if it is meant, or "
+            "set EMBEDQ_URL in the environment"
+        )
     for address, key in KEYS_AND_ADDRESSES:
         if getattr(settings, key) and _is_from_file(address, given, content) and not _is_from_file(key, given, content):
             [*_, variable] = variables_of(Settings.model_fields[address])

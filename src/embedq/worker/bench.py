@@ -57,8 +57,10 @@ class Bench:
         async with self._refreshing:
             spaces = {space.id: space for space in await self._kit.store.spaces()}
             self._refresh_at = self._kit.timing.monotonic() + REFRESH_EVERY.total_seconds()
-            for gone in self._seats.keys() - spaces.keys():
-                self._retire(self._seats[gone])
+            for seat in list(self._seats.values()):
+                now = spaces.get(seat.space.id)
+                if now is None or now.embedder != seat.space.embedder:  # its number may be another's by now
+                    self._retire(seat)
             fresh = [Seat(self._kit, space) for id_, space in spaces.items() if not self._has(id_)]
             for seat in fresh:
                 self._seats[seat.space.id] = seat

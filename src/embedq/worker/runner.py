@@ -206,4 +206,11 @@ class Runner:
 
     def _ask_for(self, spaces: Sequence[SpaceId], *, prefetch: bool = False) -> Ask:
         options = self._kit.options
-        return Ask(worker=self.info.id, spaces=spaces, limit=options.batch_size, span=options.lease, prefetch=prefetch)
+        return Ask(
+            worker=self.info.id,
+            spaces=spaces,
+            limit=options.batch_size,
+            span=options.lease,
+            prefetch=prefetch,
+            embedders={space: self._bench.seat(space).space.embedder for space in spaces},
+        )

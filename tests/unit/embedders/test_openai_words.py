@@ -111,3 +111,16 @@ async def test_texts_do_not_follow_a_redirect() -> None:
             await embedder.close()
 
         assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [KEY.replace("-", "%2D"), KEY.replace("-", "\\u002d"), KEY.replace("-", "&#45;"), KEY.upper()],
+    ids=["in a URL", "in JSON", "in HTML", "in capitals"],
+)
+def test_an_escaped_key_is_not_told(echo: str) -> None:
+    """What is escaped is read before the key is looked for: it must not come out of it later."""
+    said = refused(400, {"message": f"bad key {echo} in request"}, "Error code: 400")
+
+    assert KEY not in said.lower()
+    assert "***" in said

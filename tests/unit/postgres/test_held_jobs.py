@@ -36,7 +36,7 @@ SOON = 5  # seconds: far less than the application's transaction stays open
 HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
 HOLD = "SELECT FROM embedq.job ORDER BY id FOR NO KEY UPDATE"
 LEASE_UNDER_WAY = """
-SELECT (embedq.lease('w2', ARRAY[$1::int], 10, '5 min', false, false, false, ARRAY[0, 1::bigint << 48, 2::bigint << 48,
+SELECT (embedq.lease('w2', ARRAY[$1::int], NULL, 10, '5 min', false, false, false, ARRAY[0, 1::bigint << 48, 2::bigint << 48,
   3::bigint << 48], ARRAY[-1, -1, -1, -1]::bigint[], 42, NULL)).taken
 """
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
@@ -310,3 +310,64 @@ async def test_edits_are_put_while_a_job_is_held(store: PostgresStore, postgres_
     await connection.close()
 
     assert await embed_all(store) == 2
+
+
+async def test_a_lease_of_a_lost_history_leaves_nothing_of_an_erased_text(
+    store: PostgresStore, db: asyncpg.Connection
+) -> None:
+    """A purge on the new primary knows fewer tokens than the old one gave: what they bring is not kept all the same."""
+    await write(store, "A")
+    lease = await take_one(store)
+    await db.execute("SELECT setval('embedq.lease_token', $1, true)", lease.token - 1)
+    await db.execute("DELETE FROM embedq.lease")
+    await store.put_in_place(await store.misplaced())
+    await store.delete(NOTES, [RecordId("a")], purge=True, now=NOON)
+    await write(store, "other", "b")
+    await take_one(store)  # the token is given again
+
+    await store.settle([done(lease)], now=NOON)
+
+    assert await store.known(lease.space, [lease.hash]) == {}
+
+
+async def test_a_lease_of_another_installation_leaves_nothing(store: PostgresStore) -> None:
+    """Its space may be another model's here: not even a text that is the same gets its vector."""
+    await write(store, "A")
+    lease = await take_one(store)
+    stranger = lease._replace(token=lease.token + (1 << 32), nonce=lease.nonce ^ 1)
+
+    await store.settle([done(stranger)], now=NOON)
+
+    assert await store.known(lease.space, [lease.hash]) == {}
+
+
+async def test_a_late_answer_beside_an_open_purge_is_not_kept(store: PostgresStore, postgres_url: str) -> None:
+    """Neither where retention has removed the job, so that nothing of it can be locked."""
+    await write(store, "A")
+    late = await take_one(store, "w1")
+    await store.rescue(now=LATE)
+    await embed_all(store, at=LATE)
+    assert await store.purge(older_than=timedelta(), now=LATE + LEASE) == 1
+    async with application(postgres_url) as connection:
+        await store.delete(NOTES, [RecordId("a")], purge=True, now=LATE, connection=connection)
+        await store.settle([done(late)], now=LATE)
+
+    assert await store.known(late.space, [late.hash]) == {}
+
+
+async def test_handing_back_waits_for_the_lease_it_is_about(
+    store: PostgresStore, db: asyncpg.Connection, postgres_url: str
+) -> None:
+    """Its answer may be lost before it is committed: the jobs go back once it is, and nobody is charged."""
+    await write_many(store, 3)
+    space = (await store.spaces())[0].id
+    async with application(postgres_url) as worker:
+        assert len(await worker.fetchval(LEASE_UNDER_WAY, space)) == 3
+        handing_back = asyncio.create_task(store._database.fetchrow(HAND_BACK, 42))
+        async with asyncio.timeout(SOON):
+            while not await db.fetchval(WAITING):  # noqa: ASYNC110 only the database knows
+                await asyncio.sleep(0.01)
+
+    assert tuple(await handing_back) == (3, False)
+    assert await store.misplaced() == []
+    assert await embed_all(store) == 3

@@ -219,3 +219,28 @@ async def test_work_goes_on_behind_a_pooler_with_another_isolation(pooled: Postg
     assert [await has_vector_of(pooled, f"{n} 7", f"e{n}") for n in range(3)] == [True] * 3
     assert (await pooled.counts())[NOTES].missing == 0
     assert await pooled.misplaced() == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("act", ["delete", "purge", "put"])
+async def test_a_job_that_a_snapshot_does_not_see_is_met_all_the_same(
+    store: PostgresStore, postgres_url: str, level: str, act: str
+) -> None:
+    """Retention removed the old job, and a new one was made and leased since the transaction began: it is refused."""
+    await write(store, "A")
+    await embed_all(store)
+    assert await store.purge(older_than=timedelta(), now=LATE) == 1
+
+    async def cross() -> None:
+        async with begun(postgres_url, level) as connection:
+            await store.enqueue(NOTES, [RecordId("a")], force=True, now=NOON)
+            assert len(await take(store)) == 1
+            if act == "put":
+                await store.put(NOTES, B, now=NOON, connection=connection)
+            else:
+                await store.delete(NOTES, [RecordId("a")], purge=act == "purge", now=NOON, connection=connection)
+
+    with pytest.raises(asyncpg.SerializationError):
+        await cross()
+
+    assert await has_vector_of(store, "A")

@@ -120,7 +120,7 @@ async def read_by(store: PostgresStore, url: str, act: Act) -> dict[str, int]:
 
 async def _flush(store: PostgresStore) -> None:
     """Let every session of the store tell what it has read."""
-    for connection in list(store._database._pool.here()._idle):
+    for connection, _ in list(store._database._pool.here()._idle):
         await _tell(connection)
 
 

@@ -9,7 +9,7 @@ from tests.unit.postgres.roles import Roles
 from tests.unit.postgres.tables import attach, catch_up, mend, records
 
 from embedq.stores.postgres import PostgresStore
-from embedq.testing.stores.stage import NOON, declaration
+from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration
 
 ATTACKERS = ("worker", "writer", "reader", "stranger")
 WRITES = (
@@ -95,7 +95,8 @@ EXECUTE FUNCTION embedq.note_1()
 """
 PUT = """
 SELECT embedq.put_json(json_build_object('name', 'notes', 'collection', c.id, 'revision', c.revision, 'records',
-  json_build_array(json_build_object('place', 1, 'id', 'a', 'text', 'weaving', 'hash', '00', 'priority', 1)))::text)
+  json_build_array(json_build_object('place', 1, 'id', 'a', 'text', 'weaving', 'hash',
+    encode(sha256('weaving'), 'hex'), 'priority', 1)))::text)
 FROM embedq.collection c WHERE c.name = 'notes'
 """
 
@@ -240,3 +241,85 @@ async def test_a_trigger_that_stands_already_goes_with_the_upgrade(attacked: Rol
     await store.close()
     await db.close()
     await ada.close()
+
+
+SPOILT = (
+    "INSERT INTO embedq.collection (name, space, priority, retry, created_at) VALUES ('x', 1, 1, '{}', now())",
+    'UPDATE embedq.collection SET retry = \'{"base": "soon"}\'',
+    "UPDATE embedq.collection SET priority = 9",
+    "UPDATE embedq.collection SET text_from = '7'",
+)
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+async def test_a_row_that_no_process_could_read_is_refused(roles: Roles, spoil: str) -> None:
+    """A writer may declare, but one bad row would stop everybody."""
+    store = await PostgresStore.open(roles.owner)
+    await store.declare(declaration(), now=NOON)
+    await store.close()
+    db = await asyncpg.connect(roles.writer)
+
+    with pytest.raises(asyncpg.CheckViolationError):
+        await db.execute(spoil)
+    await db.close()
+
+
+async def test_a_hash_that_is_another_texts_is_refused(roles: Roles) -> None:
+    """Vectors are reused by it: a writer could give everybody a wrong one."""
+    store = await PostgresStore.open(roles.owner)
+    await store.declare(declaration(), now=NOON)
+    await store.close()
+    db = await asyncpg.connect(roles.writer)
+
+    with pytest.raises(asyncpg.DataError, match="not the SHA-256 of its text"):
+        await db.fetchval(PUT.replace("sha256('weaving')", "sha256('baking')"))
+    await db.close()
+
+
+async def test_records_that_are_rows_are_written_by_their_table_alone(roles: Roles) -> None:
+    """Also not by a writer's own SQL: nothing would bring the record back."""
+    db = await asyncpg.connect(roles.owner)
+    await db.execute("CREATE SCHEMA shop; CREATE TABLE shop.docs (id int PRIMARY KEY, body text)")
+    await db.close()
+    store = await PostgresStore.open(roles.owner)
+    await attach(store, "shop.docs", into=None)
+    await store.close()
+    db = await asyncpg.connect(roles.writer)
+
+    for statement in (
+        "SELECT embedq.retire(c.id, c.space, '{1}', true, NULL) FROM embedq.collection c",
+        PUT.replace("WHERE c.name = 'notes'", "").replace("'name', 'notes'", "'name', c.name"),
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="rows of a table"):
+            await db.execute(statement)
+    await db.close()
+
+
+EVIL = """
+CREATE FUNCTION public.evil(public.color, public.color) RETURNS boolean LANGUAGE plpgsql AS
+  $$ BEGIN INSERT INTO public.called VALUES (current_user); RETURN true; END $$
+"""
+
+
+async def test_an_operator_of_a_strangers_is_not_used_for_keys(roles: Roles) -> None:
+    """A key whose type lies in a schema where others may create: it is compared by its index's own operator."""
+    owner, stranger = await asyncpg.connect(roles.owner), await asyncpg.connect(roles.stranger)
+    await owner.execute("CREATE TYPE public.color AS ENUM ('red', 'blue')")
+    await owner.execute("CREATE TABLE public.thing (id public.color, n int, body text, PRIMARY KEY (id, n))")
+    await owner.execute("INSERT INTO public.thing VALUES ('red', 1, 'loom'), ('blue', 1, 'mill'), ('blue', 2, 'reed')")
+    await stranger.execute("CREATE TABLE public.called (by name); GRANT ALL ON public.called TO PUBLIC")
+    await stranger.execute(EVIL)
+    for sign in ("=", ">", "<>"):
+        await stranger.execute(f"CREATE OPERATOR public.{sign} (LEFTARG = color, RIGHTARG = color, FUNCTION = evil)")
+    store = await PostgresStore.open(roles.owner)
+    await attach(store, "public.thing", key=("id", "n"), into=None)
+    await store.learn((await store.spaces())[0].id, DIMENSIONS)
+    await catch_up(store)
+    await owner.execute("UPDATE public.thing SET body = 'heddle' WHERE body = 'loom'")
+    await catch_up(store)
+
+    assert sorted((await records(store)).values()) == ["heddle", "mill", "reed"]
+    assert await stranger.fetch("SELECT * FROM public.called") == []
+    await store.close()
+    await owner.close()
+    await stranger.close()

@@ -31,15 +31,15 @@ from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import key_of
 from embedq.telemetry import Event
 
-LEASE = "SELECT * FROM embedq.lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+LEASE = "SELECT * FROM embedq.lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 SETTLE = "SELECT * FROM embedq.settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 TURN = """
 SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
-FROM embedq.turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) t
+FROM embedq.turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) t
 """
 TURN_WHOLE = """
 SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
-FROM embedq.turn_whole($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) t
+FROM embedq.turn_whole($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) t
 """
 RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
 HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"

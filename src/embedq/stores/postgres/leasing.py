@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from embedq.model import Ask, Lease, Leased, RetryPolicy
+from embedq.model import Ask, EmbedderName, Lease, Leased, RetryPolicy
 from embedq.stores.postgres.catalogue import Catalogue
 from embedq.stores.postgres.keys import LANE_BITS, LANES, SPACE_BITS
 
@@ -78,6 +78,7 @@ def arguments(ask: Ask, turns: Turns) -> list[Any]:
     return [
         ask.worker,
         list(ask.spaces),
+        [_name_of(ask.embedders.get(space)) for space in ask.spaces],
         ask.limit,
         ask.span,
         ask.prefetch,
@@ -87,6 +88,13 @@ def arguments(ask: Ask, turns: Turns) -> list[Any]:
         jobs,
         secrets.randbits(62),
     ]
+
+
+def _name_of(embedder: EmbedderName | None) -> str | None:
+    """Name an embedder as the database's own function does; None: whichever it is."""
+    if embedder is None:
+        return None
+    return f"{embedder.provider}:{embedder.model}:{embedder.dimensions or 0}"
 
 
 def leased(row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # noqa: ANN401 a row

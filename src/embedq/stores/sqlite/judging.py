@@ -19,13 +19,15 @@ COLUMN = {OPEN: "open_", COMPLETED: "completed", FAILED: "failed", CANCELLED: "c
 # The job and the record it is about.
 JOB = """
 SELECT j.id, j.record, j.collection, j.space, j.status, j.token = ?2 AND j.nonce = ?3, j.arm, j.reason, j.refused_at,
-  j.queued_at, x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, x.rid IS NULL OR coalesce(x.erased, -1) >= ?2
+  j.queued_at, x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, x.rid IS NULL OR x.erased >= ?2 OR (
+    x.erased IS NOT NULL AND NOT (j.token = ?2 AND j.nonce = ?3) AND NOT EXISTS (
+      SELECT 1 FROM embedq_lease l WHERE l.token = ?2 AND l.nonce = ?3))
 FROM embedq_job j LEFT JOIN embedq_record x ON x.rid = j.record WHERE j.id = ?1
 """
 
-# Of a job that is no more: was its record's text removed for good since the lease?
+# Of a job that is no more: was its record's text ever removed for good? Nothing is known of the lease.
 ERASED = """
-SELECT coalesce(x.erased, -1) >= ?3 FROM embedq_collection c JOIN embedq_record x ON x.collection = c.id AND x.id = ?2
+SELECT x.erased IS NOT NULL FROM embedq_collection c JOIN embedq_record x ON x.collection = c.id AND x.id = ?2
 WHERE c.name = ?1
 """
 
@@ -155,7 +157,7 @@ def _is_erased(tx: Transaction, row: tuple[int, ...] | None, lease: Lease) -> bo
     """Say whether the text was removed for good since the lease, or its record is no more."""
     if row is not None:
         return bool(row[-1])
-    found = tx.db.execute(ERASED, (lease.collection, lease.record_id, lease.token)).fetchone()
+    found = tx.db.execute(ERASED, (lease.collection, lease.record_id)).fetchone()
     return found is None or bool(found[0])
 
 

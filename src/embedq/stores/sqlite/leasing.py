@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from embedq.model import Ask, Lease, Leased, RetryPolicy
+from embedq.model import Ask, EmbedderName, Lease, Leased, RetryPolicy
 from embedq.stores.sqlite.collections import names
 from embedq.stores.sqlite.grants import Grant, Grants, sums
 from embedq.stores.sqlite.keys import KEY, LANE, SOLO_LANES
@@ -39,7 +39,8 @@ SELECT min(moment) FROM (
 
 # The asked spaces that may be worked on: nothing while paused, none that is held.
 OPEN_SPACES = """
-SELECT s.id, (SELECT min(key) FROM embedq_ready WHERE space = s.id AND key < ?1) FROM embedq_space s
+SELECT s.id, (SELECT min(key) FROM embedq_ready WHERE space = s.id AND key < ?1), s.provider, s.model, s.asked
+FROM embedq_space s
 WHERE s.id IN (SELECT value FROM json_each(?2)) AND NOT (s.held_until > ?3 AND s.held_since <= ?4)
   AND (SELECT value FROM embedq_control WHERE name = 'paused') = 0
 """
@@ -104,11 +105,17 @@ def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelt
     """Lease a batch of one space; if there is none, say how long until something may be due."""
     _promote(tx.db, now)
     allowed = (SOLO_LANES, ids(ask.spaces), now, now + SET_BACK)
-    spaces = tx.db.execute(OPEN_SPACES, allowed).fetchall()
+    found = tx.db.execute(OPEN_SPACES, allowed).fetchall()
+    spaces = [(id_, key) for id_, key, *embedder in found if _is_as_asked(ask.embedders.get(id_), *embedder)]
     taken, space = _take(tx.db, spaces, ask, turns)
     if not taken:
         return _until_due(tx.db, ids(ask.spaces), now)
     return _parcel(tx.db, taken, space, ask, now)
+
+
+def _is_as_asked(wanted: EmbedderName | None, provider: str, model: str, asked: int) -> bool:
+    """Say whether a space has the embedder that the asker takes it for; None: whichever it is."""
+    return wanted is None or (wanted.provider, wanted.model, wanted.dimensions or 0) == (provider, model, asked)
 
 
 def unpack(parcel: Parcel | timedelta | None, grants: Grants) -> Leased:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
-from embedq.model import Ask, Done, JobStatus, Lease, Outcome, RecordId, Released, Skipped, WorkerId
+from embedq.model import Ask, Done, EmbedderName, JobStatus, Lease, Outcome, RecordId, Released, Skipped, WorkerId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     LATE,
@@ -178,6 +179,18 @@ class FenceFacts(Stage):
 
         assert await store.renew([lease], span=LEASE, now=NOON) == {lease.job_id}
         assert len(await take(store)) == 1
+
+    async def test_a_space_that_is_anothers_by_now_is_not_leased(self, store: Store) -> None:
+        """A number may come again after a wipe: a worker that takes it for another model's gets nothing of it."""
+        await write(store, "A")
+        [space] = await store.spaces()
+        other = EmbedderName(provider="fake", model="another")
+        ask = Ask(worker=WorkerId("w1"), spaces=[space.id], limit=1, span=LEASE)
+
+        mistaken = await store.lease(replace(ask, embedders={space.id: other}), now=NOON)
+        right = await store.lease(replace(ask, embedders={space.id: space.embedder}), now=NOON)
+
+        assert (len(mistaken.leases), len(right.leases)) == (0, 1)
 
     async def test_nothing_is_leased_once_a_pause_has_answered(self, store: Store, other: Store) -> None:
         """Leases that were under way are there when pause returns, and no other comes after."""

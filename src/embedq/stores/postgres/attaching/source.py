@@ -43,13 +43,22 @@ JOIN pg_namespace n ON n.oid = coalesce(b.typnamespace, t.typnamespace)
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
-# Unique indexes that can find one row by its key and walk all of them in its order.
+# Unique indexes that can find one row by its key and walk all of them in its order, with the very operators they are
+# made for: looked up by their signs, others that fit better might be found.
 UNIQUE = """
 SELECT array_agg(a.attname::text ORDER BY k.place) AS columns,
-  array_agg(CASE WHEN l.oid IS NOT NULL THEN format('%I.%I', s.nspname, l.collname) END ORDER BY k.place) AS collations
+  array_agg(CASE WHEN l.oid IS NOT NULL THEN format('%I.%I', s.nspname, l.collname) END ORDER BY k.place) AS collations,
+  array_agg(format('OPERATOR(%I.%s)', e.nspname, q.oprname) ORDER BY k.place) AS equals,
+  array_agg(format('OPERATOR(%I.%s)', b.nspname, g.oprname) ORDER BY k.place) AS beyonds
 FROM pg_index i, unnest(i.indkey::int2[], i.indcollation::oid[], i.indclass::oid[])
   WITH ORDINALITY k (number, sorting, class, place)
 JOIN pg_attribute a ON a.attnum = k.number JOIN pg_opclass o ON o.oid = k.class
+JOIN pg_amop m ON (m.amopfamily, m.amoplefttype, m.amoprighttype, m.amopstrategy)
+  = (o.opcfamily, o.opcintype, o.opcintype, 3)
+JOIN pg_operator q ON q.oid = m.amopopr JOIN pg_namespace e ON e.oid = q.oprnamespace
+JOIN pg_amop h ON (h.amopfamily, h.amoplefttype, h.amoprighttype, h.amopstrategy)
+  = (o.opcfamily, o.opcintype, o.opcintype, 5)
+JOIN pg_operator g ON g.oid = h.amopopr JOIN pg_namespace b ON b.oid = g.oprnamespace
 LEFT JOIN pg_collation l ON l.oid = k.sorting LEFT JOIN pg_namespace s ON s.oid = l.collnamespace
 WHERE i.indrelid = $1 AND a.attrelid = $1 AND k.place <= i.indnkeyatts AND i.indisunique AND i.indisvalid
   AND NOT i.indisexclusion AND i.indpred IS NULL AND i.indexprs IS NULL
@@ -84,7 +93,9 @@ class Column:
     filled: bool  # never NULL
     size: int
     generated: str
-    collation: str | None = None  # of the unique index, as SQL writes it
+    collation: str | None = None  # of the unique index, as SQL writes it; the operators too
+    equal: str = ""
+    beyond: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +217,11 @@ def _key(wanted: Attachment, columns: Mapping[str, Column], unique: Sequence[Any
             raise Invalid(
                 f"{name!r} is {columns[name].type}, which is written otherwise in other sessions: use another"
             )
-    pairs = zip(index["columns"], index["collations"], strict=True)
-    return tuple(replace(columns[name], collation=collation) for name, collation in pairs)
+    parts = zip(index["columns"], index["collations"], index["equals"], index["beyonds"], strict=True)
+    return tuple(
+        replace(columns[name], collation=collation, equal=equal, beyond=beyond)
+        for name, collation, equal, beyond in parts
+    )
 
 
 def _check_target(wanted: Attachment, columns: Mapping[str, Column], dimensions: int | None) -> None:
@@ -247,7 +261,6 @@ def lane(priority: str, source: Source) -> str:
 
 
 def path(source: Source) -> str:
-    """Where names of a table's own world are looked up: the system's own come first."""
-    types = [column.type_schema for column in source.key]
-    schemas = dict.fromkeys(["pg_catalog", *types, *source.searched, "pg_temp"])
+    """Where names in a priority are looked up: the system's own come first, and no stranger's."""
+    schemas = dict.fromkeys(["pg_catalog", *source.searched, "pg_temp"])
     return ", ".join(quoted(schema) for schema in schemas)

@@ -75,7 +75,8 @@ READ = (
     """
 CREATE OR REPLACE FUNCTION embedq.read_{id}(text[], boolean)
 RETURNS TABLE (id text, text text, tenant text, attributes jsonb, priority text, copied boolean)
-LANGUAGE sql STABLE SET search_path = {path} SET plan_cache_mode = force_generic_plan {alike} {open} {lookup} AS """,
+LANGUAGE sql STABLE SET search_path = {lane_path} SET plan_cache_mode = force_generic_plan
+{alike} {open} {lookup} AS """,
     """
   SELECT u.id, {text}, {tenant}, {attributes}, CASE WHEN $2 THEN {lane} END, {copied}
   FROM pg_catalog.unnest($1) u (id) JOIN {table} r ON {match}{stored}
@@ -116,7 +117,7 @@ BEGIN
   IF p_after = '' THEN
     RETURN QUERY SELECT {key} FROM {table} r ORDER BY {order} LIMIT p_limit;
   ELSE
-    RETURN QUERY SELECT {key} FROM {table} r WHERE ({order}) {beyond} ({after}) ORDER BY {order} LIMIT p_limit;
+    RETURN QUERY SELECT {key} FROM {table} r WHERE {behind} ORDER BY {order} LIMIT p_limit;
   END IF;
 END
 """,

@@ -60,13 +60,13 @@ def functions(
         "alike": ALIKE,
         "open": OPEN,
         "lookup": LOOKUP,
-        "path": path(source),
+        "path": "pg_catalog, pg_temp",
+        "lane_path": path(source),
         "table": source.table,
         "key": _key(source),
-        "beyond": _operator(">", *source.key),
         "order": ", ".join(ordered),
         "match": _match(ordered, _key(source), source),
-        "after": ", ".join(_values(source, "p_after")),
+        "behind": _behind(ordered, source),
         "value": ", ".join(_values(source, "p_id")),
         "text": text,
         "hash": hash_,
@@ -171,11 +171,6 @@ def _chunk(column: Column) -> str:
     return f"pg_column_toast_chunk_id(r.{quoted(column.name)})::text"
 
 
-def _operator(sign: str, *columns: Column) -> str:
-    """Name an operator of the system's, where that is meant: people may have made one that fits better."""
-    return f"OPERATOR(pg_catalog.{sign})" if all(column.type_schema == SYSTEM for column in columns) else sign
-
-
 def _key(source: Source) -> str:
     """Write a row's key as a record's id: the text itself, or a JSON list of texts."""
     texts = [_as_text(column) for column in source.key]
@@ -198,10 +193,22 @@ def _collated(value: str, column: Column) -> str:
 def _match(ordered: list[str], key: str, source: Source) -> str:
     """Find the row of the id `u.id`, and only if its key is written like that: 1.0 = 1.00, but they are two ids."""
     values = zip(source.key, ordered, _values(source, "u.id"), strict=True)
-    pairs = [f"{theirs} {_operator('=', column)} {ours}" for column, theirs, ours in values]
+    pairs = [f"{theirs} {column.equal} {ours}" for column, theirs, ours in values]
     if not all(column.base in STRICT for column in source.key):
         pairs.append(f'({key}) COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) u.id')
     return " AND ".join(pairs)
+
+
+def _behind(ordered: list[str], source: Source) -> str:
+    """Find the rows behind the key `p_after`, by the index where one operator serves all its columns."""
+    values = _values(source, "p_after")
+    if len({column.beyond for column in source.key}) == 1:
+        return f"({', '.join(ordered)}) {source.key[0].beyond} ({', '.join(values)})"
+    parts = []
+    for place, column in enumerate(source.key):
+        alike = [f"{ordered[n]} {source.key[n].equal} {values[n]}" for n in range(place)]
+        parts.append(" AND ".join([*alike, f"{ordered[place]} {column.beyond} {values[place]}"]))
+    return f"({' OR '.join(f'({part})' for part in parts)})"
 
 
 def _moved(wanted: Attachment, source: Source) -> str:

@@ -108,6 +108,8 @@ BEGIN
     FROM unnest(p_records, p_hashes, p_priorities) u (record, hash, priority)
     ON CONFLICT (id) DO NOTHING;
     PERFORM queue(ARRAY(SELECT (u.record << 12) | p_space FROM unnest(fresh) u (record)));
+    -- an older snapshot does not see this job: let it meet a record that has changed
+    UPDATE record SET updated_at = updated_at WHERE rid = ANY (fresh);
   END IF;
   DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (p_records);
   INSERT INTO tally (collection, open, completed, failed, cancelled)

@@ -26,7 +26,9 @@ $$;
 CREATE FUNCTION shape(a attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT coalesce((
-    SELECT concat_ws(E'\n', format('%I.%I', n.nspname, c.relname), c.relispartition, row_security_active(c.oid), (
+    SELECT concat_ws(E'\n', format('%I.%I', n.nspname, c.relname), (
+      SELECT string_agg(concat(s.nspname, s.nspacl), ',' ORDER BY s.nspname) FROM pg_namespace s
+      WHERE a.priority IS NOT NULL AND s.nspname IN ('public', n.nspname)), c.relispartition, row_security_active(c.oid), (
       SELECT string_agg(format('%I %s %s %s %s %s %s', t.attname, t.attnum, t.atttypid, t.atttypmod, t.attcollation,
           t.attnotnull, (SELECT array_agg(e.enumlabel ORDER BY e.oid) FROM pg_enum e WHERE e.enumtypid = t.atttypid)),
         ',' ORDER BY t.attname)

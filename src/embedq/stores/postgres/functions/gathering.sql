@@ -29,7 +29,7 @@ BEGIN
       JOIN vector_%s v ON v.record = x.rid WHERE x.collection = $1 AND x.id = ANY ($2) AND v.hash = ANY ($3)', c.space)
     INTO moved USING c.id, p_ids, p_hashes;
   END IF;
-  PERFORM retire(c.id, c.space, p_ids, true, NULL);
+  PERFORM retire_rows(c.id, c.space, p_ids, true, NULL);
   DELETE FROM unplaced u USING record x WHERE u.given_up AND u.record = x.rid AND x.collection = c.id AND x.id = ANY (p_ids);
   IF moved.hashes IS NOT NULL THEN
     INSERT INTO spare (space, hash, paid_at, embedding) SELECT c.space, u.hash, clock_timestamp(), u.embedding
@@ -72,7 +72,7 @@ BEGIN
   IF f.ids IS NOT NULL THEN
     UPDATE record x SET tenant = u.tenant FROM unnest(f.ids, f.tenants) u (id, tenant)  -- the table says whose a row is
     WHERE x.collection = c.id AND x.id = u.id AND x.tenant IS DISTINCT FROM u.tenant AND x.hash <> '';
-    answer := put(c.name, c.id, c.revision, ARRAY(SELECT generate_series(1, cardinality(f.ids))), f.ids, f.texts, f.hashes,
+    answer := put_rows(c.name, c.id, c.revision, ARRAY(SELECT generate_series(1, cardinality(f.ids))), f.ids, f.texts, f.hashes,
       f.attributes, f.tenants, f.priorities, NULL, true);
     IF answer.problem IS NOT NULL THEN
       RAISE serialization_failure USING MESSAGE = 'the collection has just changed';

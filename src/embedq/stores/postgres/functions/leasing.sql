@@ -27,6 +27,11 @@ CREATE FUNCTION enter_worker(p_worker text, p_now timestamptz) RETURNS int LANGU
   ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
 $$;
 
+-- Name a space's embedder. A number may be another space's after a schema was begun anew or a backup restored.
+CREATE FUNCTION name_of(s space) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT concat_ws(':', (s).provider, (s).model, (s).asked)
+$$;
+
 -- Choose the space whose first job goes first, by the marks, else from the start; NULL if nobody stands in a line.
 CREATE FUNCTION choose(p_spaces int[], p_allowed int[], p_mark_keys bigint[], p_mark_jobs bigint[]) RETURNS int
 LANGUAGE plpgsql AS $$
@@ -64,11 +69,11 @@ CREATE FUNCTION is_run(p_rids bigint[]) RETURNS boolean LANGUAGE sql IMMUTABLE A
   SELECT p_rids[cardinality(p_rids)] - p_rids[1] = cardinality(p_rids) - 1
 $$;
 
--- Lease up to p_limit jobs of one space, best lane first. A mark per space and lane is the last place that this process
+-- Lease up to p_limit jobs of one space, best lane first, of those spaces whose embedders are the ones that the worker has. A mark per space and lane is the last place that this process
 -- took: where a snapshot elsewhere keeps rows from being removed, the scan begins behind it, so as not to pass them again
 -- and again. What lies below a mark (late commits, jobs handed back) is found by a scan from the start.
 CREATE FUNCTION lease(
-  p_worker text, p_spaces int[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
+  p_worker text, p_spaces int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_now timestamptz
 ) RETURNS leased
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -113,6 +118,7 @@ DECLARE
   stretch_rows tid[];
 BEGIN
   PERFORM require_read_committed();
+  PERFORM pg_advisory_xact_lock(p_nonce);  -- whoever hands this lease back waits until it is there, or never will be
   -- whoever pauses waits for this lock: after it, no lease is under way that has not seen the pause
   may := pg_try_advisory_xact_lock_shared(1701667448, 0);
   SELECT c.epoch, EXISTS (SELECT FROM later l WHERE l.due <= moment)
@@ -120,6 +126,7 @@ BEGIN
   INTO answer.epoch, is_due, spaces, alone
   FROM control c
   CROSS JOIN LATERAL (SELECT ARRAY(SELECT s.id FROM space s WHERE s.id = ANY (p_spaces) AND NOT c.paused AND may
+    AND coalesce(name_of(s) = p_embedders[array_position(p_spaces, s.id)], true)
     AND NOT (s.held_until > moment AND s.held_since <= moment + interval '1 second')) AS spaces) a
   LEFT JOIN LATERAL (SELECT r.space FROM ready r WHERE r.space = ANY (a.spaces) AND r.key >= solo_lanes
     AND NOT p_prefetch ORDER BY r.space, r.key LIMIT 1) r ON true;

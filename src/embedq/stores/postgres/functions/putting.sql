@@ -102,8 +102,9 @@ BEGIN
 END
 $$;
 
--- Write records and arm their jobs, all or none, in one call. A caller that knows an older collection writes nothing.
-CREATE FUNCTION put(
+-- Write records and arm their jobs, all or none, in one call. A caller that knows an older collection writes nothing. A
+-- hash must be its text's: vectors are reused by it, across collections.
+CREATE FUNCTION put_rows(
   p_name text, p_collection int, p_revision int, p_places int[], p_ids text[], p_texts text[], p_hashes bytea[],
   p_attributes jsonb[], p_tenants text[], p_priorities smallint[], p_now timestamptz, p_notify boolean
 ) RETURNS receipts
@@ -126,6 +127,10 @@ BEGIN
   END IF;
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     PERFORM require_current(p_collection, p_ids);
+  END IF;
+  IF EXISTS (SELECT FROM unnest(p_texts, p_hashes) u (text, hash)
+    WHERE sha256(convert_to(u.text, 'UTF8')) IS DISTINCT FROM u.hash) THEN
+    RAISE data_exception USING MESSAGE = 'a hash is not the SHA-256 of its text';
   END IF;
   SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
   IF known IS NULL THEN
@@ -180,6 +185,30 @@ BEGIN
   LEFT JOIN missing m ON m.collection = p_collection AND m.record = x.rid
   LEFT JOIN given_up g ON g.collection = p_collection AND g.record = x.rid;
   RETURN answer;
+END
+$$;
+
+-- Refuse to write records that a table says otherwise.
+CREATE FUNCTION require_detached(p_collection int) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT FROM attachment a WHERE a.collection = p_collection) THEN
+    RAISE insufficient_privilege USING MESSAGE = 'the records of this collection are the rows of a table: write to that';
+  END IF;
+END
+$$;
+
+-- The same for callers: what they write is nobody else's.
+CREATE FUNCTION put(
+  p_name text, p_collection int, p_revision int, p_places int[], p_ids text[], p_texts text[], p_hashes bytea[],
+  p_attributes jsonb[], p_tenants text[], p_priorities smallint[], p_now timestamptz, p_notify boolean
+) RETURNS receipts
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  PERFORM require_detached(p_collection);
+  RETURN put_rows(p_name, p_collection, p_revision, p_places, p_ids, p_texts, p_hashes, p_attributes, p_tenants,
+    p_priorities, p_now, p_notify);
 END
 $$;
 

@@ -54,7 +54,8 @@ DECLARE
   r record;
 BEGIN
   FOR r IN SELECT DISTINCT a.grantee, c.relowner FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
-    WHERE c.oid = 'embedq.record'::regclass AND a.privilege_type = 'INSERT' AND a.grantee NOT IN (0, c.relowner)
+    WHERE c.oid IN ('embedq.record'::regclass, 'embedq.attachment'::regclass)
+      AND a.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE') AND a.grantee NOT IN (0, c.relowner)
   LOOP
     EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA embedq FROM %1$s CASCADE;
       REVOKE ALL ON ALL SEQUENCES IN SCHEMA embedq FROM %1$s CASCADE;

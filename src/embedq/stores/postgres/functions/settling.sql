@@ -10,13 +10,17 @@ BEGIN
 END
 $$;
 
--- Keep a vector that was paid for and fits no record now, unless its text was removed for good since the lease. The caller
--- holds the job's row, so nobody is removing it just now.
-CREATE FUNCTION keep_spare(p_job bigint, p_token bigint, p_hash bytea, p_vector vector, p_now timestamptz) RETURNS void
+-- Keep a vector that was paid for and fits no record now, unless its text was removed for good since the lease, or perhaps
+-- was, since nothing is known of that lease (its token may have been given twice); and unless the lease is none of this
+-- installation's. The caller holds the job's row or the record's, so nobody is removing it just now.
+CREATE FUNCTION keep_spare(
+  p_job bigint, p_token bigint, p_known boolean, p_hash bytea, p_vector vector, p_now timestamptz
+) RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO spare (space, hash, paid_at, embedding)
-  SELECT (p_job & 4095)::int, p_hash, p_now, p_vector FROM record x
-  WHERE x.rid = p_job >> 12 AND coalesce(x.erased, -1) < p_token
+  SELECT (p_job & 4095)::int, p_hash, p_now, p_vector FROM record x, control c, lease_token t
+  WHERE x.rid = p_job >> 12 AND (x.erased IS NULL OR (p_known AND x.erased < p_token))
+    AND p_token BETWEEN c.first_token AND t.last_value
   ON CONFLICT DO NOTHING
 $$;
 
@@ -145,7 +149,7 @@ BEGIN
     USING coalesce(p_truncated, false), p_vector, j.id >> 12, p_hash;
     GET DIAGNOSTICS stored_now = ROW_COUNT;
     IF stored_now = 0 THEN
-      PERFORM keep_spare(j.id, p_token, p_hash, p_vector, p_now);
+      PERFORM keep_spare(j.id, p_token, true, p_hash, p_vector, p_now);
     ELSE
       PERFORM note_missing(j.collection, home, ARRAY[j.id >> 12]);
       INSERT INTO unplaced (attachment, record)  -- gather copies it: this one is one of many
@@ -221,8 +225,12 @@ BEGIN
     ours := (j.status = 0 AND unqueue(ARRAY[p_job]) <> '{}') OR (j.status = 3 AND j.reason = 'crash_loop');
   END IF;
   IF ours IS NOT TRUE THEN
-    IF p_vector IS NOT NULL THEN
-      PERFORM keep_spare(p_job, p_token, p_hash, p_vector, p_now);
+    IF p_vector IS NOT NULL AND j.id IS NULL THEN  -- nothing of the job is locked: the record must be
+      PERFORM FROM record r WHERE r.rid = p_job >> 12 FOR KEY SHARE SKIP LOCKED;
+    END IF;
+    IF p_vector IS NOT NULL AND (FOUND OR j.id IS NOT NULL) THEN
+      PERFORM keep_spare(p_job, p_token, coalesce(l.token IS NOT NULL OR (j.token, j.nonce) = (p_token, p_nonce), false),
+        p_hash, p_vector, p_now);
     END IF;
     RETURN 'foreign';
   END IF;
@@ -431,7 +439,7 @@ $$;
 -- Complete one whole batch and lease the next: one call, one commit. If the batch is not as it was, nothing happens.
 CREATE FUNCTION turn_whole(
   p_token bigint, p_nonce bigint, p_jobs bigint[], p_hashes bytea[], p_vectors vector[], p_truncated boolean[],
-  p_worker text, p_asked int[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
+  p_worker text, p_asked int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_next_nonce bigint, p_fold boolean, p_now timestamptz,
   OUT s settled, OUT n leased
 )
@@ -446,7 +454,7 @@ BEGIN
   IF p_fold THEN
     PERFORM fold();
   END IF;
-  n := lease(p_worker, p_asked, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_next_nonce,
+  n := lease(p_worker, p_asked, p_embedders, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_next_nonce,
     p_now);
 END
 $$;
@@ -455,7 +463,7 @@ $$;
 CREATE FUNCTION turn(
   p_tokens bigint[], p_nonces bigint[], p_ends int[], p_jobs bigint[], p_hashes bytea[], p_vectors vector[],
   p_truncated boolean[], p_outcomes jsonb[], p_last boolean,
-  p_worker text, p_asked int[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
+  p_worker text, p_asked int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_fold boolean, p_now timestamptz,
   OUT s settled, OUT n leased
 )
@@ -466,7 +474,7 @@ BEGIN
   IF p_fold THEN
     PERFORM fold();
   END IF;
-  n := lease(p_worker, p_asked, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_nonce,
+  n := lease(p_worker, p_asked, p_embedders, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_nonce,
     p_now);
 END
 $$;

@@ -38,7 +38,8 @@ $$;
 -- Delete records and cancel their jobs; a dead letter that is there stays. With p_purge text and vector go for good, and so
 -- does what a lease of before still brings: its number is read after `withdraw`, which waits for a lease under way.
 -- Answer with the records that were there.
-CREATE FUNCTION retire(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz) RETURNS text[]
+CREATE FUNCTION retire_rows(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz)
+RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -77,6 +78,16 @@ BEGIN
 END
 $$;
 
+-- The same for callers: what they delete is nobody else's.
+CREATE FUNCTION retire(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  PERFORM require_detached(p_collection);
+  RETURN retire_rows(p_collection, (SELECT c.space FROM collection c WHERE c.id = p_collection), p_ids, p_purge, p_now);
+END
+$$;
+
 -- The same for callers whose driver knows no arrays: one JSON text, and so is the answer.
 CREATE FUNCTION delete_json(p_request text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
@@ -102,7 +113,9 @@ DECLARE
   keys bigint[];
   opened bigint[];
 BEGIN
-  SELECT * INTO c FROM collection WHERE name IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED;
+  SELECT * INTO c FROM collection d
+    WHERE d.name IS NULL AND NOT EXISTS (SELECT FROM attachment a WHERE a.collection = d.id)
+    ORDER BY d.id LIMIT 1 FOR UPDATE SKIP LOCKED;
   IF NOT FOUND THEN
     RETURN 0;
   END IF;
@@ -216,6 +229,7 @@ DECLARE
   h record;
 BEGIN
   PERFORM require_read_committed();
+  PERFORM pg_advisory_xact_lock(p_nonce);  -- the lease may be about to be committed, though its answer is lost
   handed_back := 0;
   holds_on := false;
   SELECT * INTO l FROM lease WHERE nonce = p_nonce FOR UPDATE;
