@@ -294,9 +294,7 @@ def test_a_found_file_may_not_choose_who_gets_the_databases_password(
     assert load().url == "postgresql://ada@evil.example/shop"  # there is none to send
     monkeypatch.setenv("PGPASSWORD", "loom-and-mill")
 
-    with pytest.raises(
-        SettingsError, match="PGPASSWORD of your environment to postgresql://ada@evil.example"
-    ) as refusal:
+    with pytest.raises(SettingsError, match="PGPASSWORD of your environment") as refusal:
         load()
     assert "loom-and-mill" not in str(refusal.value)
 

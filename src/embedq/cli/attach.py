@@ -78,7 +78,8 @@ def attach(  # noqa: PLR0913 each is an option that people write
     if as_json:
         print_json(shown.attached(found))
     else:
-        _say_attached(found, counts.get(found.collection, NOTHING).pending)
+        pending = counts.get(found.collection, NOTHING).pending
+        _say_attached(found, pending, found.adopted if adopt else 0)
 
 
 def detach(collection: Collection, *, url: Url = None, as_json: Json = False) -> None:
@@ -161,10 +162,10 @@ async def _walk(app: App, found: Attached, show: Callable[[int, int], None]) -> 
     return found
 
 
-def _say_attached(found: Attached, left: int) -> None:
+def _say_attached(found: Attached, left: int, adopted: int) -> None:
     seen = f"{counted(found.seen, 'row')} looked at"
-    if found.adopted:
-        seen += f", the vectors of {counted(found.adopted, 'row')} adopted"
+    if adopted:
+        seen += f", the vectors of {counted(adopted, 'row')} adopted"
     rest = f", {left:,} to embed by workers (`embedq work`)" if left else ""
     say(f"{literal(found.attachment.table)} is the collection {literal(found.collection)}: {seen}{rest}")
     _warn_of(found)

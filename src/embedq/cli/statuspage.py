@@ -99,8 +99,9 @@ def _row(label: Cell, counts: Counts, waits: timedelta | None) -> tuple[Cell, ..
 
 
 def _sum(all_counts: Sequence[Counts]) -> Counts:
-    names = ("pending", "processing", "completed", "failed", "cancelled", "records", "missing", "truncated")
-    return Counts(**{name: sum(getattr(counts, name) for counts in all_counts) for name in names})
+    names = ("pending", "processing", "completed", "failed", "cancelled", "records", "truncated")
+    sums = {name: sum(getattr(counts, name) for counts in all_counts) for name in names}
+    return Counts(**sums, missing=sum(counts.uncovered for counts in all_counts))
 
 
 def _workers(workers: Sequence[Worker], width: int) -> RenderableType:

@@ -76,6 +76,9 @@ def losses(workers: Sequence[Worker]) -> list[str]:
     return [f"worker {worker.info.id} {_why_lost(worker)}" for worker in lost(workers)]
 
 
+WAY_OUT = "restart with the right setting, or `embedq resume` if it was the provider's fault"
+
+
 def troubles(workers: Sequence[Worker]) -> list[str]:
     """Say what the embedders said that halt, rest or fail, each once for all workers."""
     alive = [worker for worker in workers if worker.alive]
@@ -83,7 +86,7 @@ def troubles(workers: Sequence[Worker]) -> list[str]:
     told = [(name in w.report.halted, name, said) for w in alive for name, said in w.report.troubles.items()]
     words = {name: said for _, name, said in sorted(told)}  # who halted it is the last to speak
     return [
-        f"embedder {name} is halted: {words.get(name, 'see the log')} (`embedq resume` tries it again)"
+        f"embedder {name} is halted: {words.get(name, 'see the log')} ({WAY_OUT})"
         if name in halted
         else f"embedder {name} fails: {words[name]} (it is tried again by itself)"
         for name in sorted(halted | words.keys())

@@ -41,8 +41,9 @@ def _check_where_keys_go(settings: Settings, given: Mapping[str, Any]) -> None:
         return
     content = read_file()
     if PG_PASSWORD in os.environ and _is_from_file("url", given, content) and settings.url.startswith("postgres"):
+        shown = without_passwords(settings.url)
         raise SettingsError(
-            f"url in {found} would send the {PG_PASSWORD} of your environment to {without_passwords(settings.url)}, and "
+            f"url in {found} would send the {PG_PASSWORD} of your environment to {shown}, and "
             f"a file that just lies in the working directory may not: set {CONFIG_VARIABLE}={found} if it is meant, or "
             "set EMBEDQ_URL in the environment"
         )
