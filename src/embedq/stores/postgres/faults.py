@@ -74,6 +74,7 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
         TooLarge,
         "a record is more than PostgreSQL can hold ({error}): nothing was written; make it shorter",
     ),
+    (frozenset({"EQ006"}), Conflict, "nothing was written ({error})"),  # raised by our own function
     (  # raised by our own function
         frozenset({"EQ001"}),
         Conflict,
