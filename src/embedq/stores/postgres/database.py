@@ -87,14 +87,15 @@ class Database:
             end: By when it must have a connection.
         """
         for attempt in range(TRIES):
-            seconds = None if end is None else max(0.0, end - monotonic())
+            seconds, isolated = None if end is None else max(0.0, end - monotonic()), self._isolated
             try:
                 pool = self._pool.here()
                 terms = self._on_our_terms
                 async with pool.connection(lane, seconds) as connection, terms(connection, lane, only_calls=only_calls):
                     return await work(connection)
             except Fault as error:
-                again = self._take_note(error) or is_undone(error) or (repeat and is_lost(error))
+                self._take_note(error)
+                again = is_undone(error) or (repeat and is_lost(error)) or (_was_not_isolated(error) and not isolated)
                 if not again or attempt == TRIES - 1:
                     raise translated(error, self.address.shown) from error
             await asyncio.sleep(PAUSES[attempt] * random.uniform(0.5, 1.5))  # noqa: S311 no secret
@@ -148,13 +149,13 @@ class Database:
                 await connection.execute(f"SET LOCAL lock_timeout = {int(lane)}")
             yield
 
-    def _take_note(self, error: BaseException) -> bool:
-        """Learn from an error; True: what was done will go well the next time, and was undone.
-
-        A host that is gone or has become a standby has no good connections left.
-        """
+    def _take_note(self, error: BaseException) -> None:
+        """Learn from an error: a host that is gone or has become a standby has no good connections left."""
         if is_lost(error) or state_of(error) == READ_ONLY:
             self._pool.here().forget()
-        learned = state_of(error) == NOT_READ_COMMITTED and not self._isolated
-        self._isolated |= learned
-        return learned
+        self._isolated |= _was_not_isolated(error)
+
+
+def _was_not_isolated(error: BaseException) -> bool:
+    """Say whether a transaction should have said which isolation it needs."""
+    return state_of(error) == NOT_READ_COMMITTED

@@ -131,7 +131,7 @@ END
 PLACE = (
     """
 CREATE OR REPLACE FUNCTION embedq.place_{id}(p_records bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SET search_path = {path} {alike} {open} {lookup} AS """,
+LANGUAGE plpgsql SET search_path = {lane_path} {alike} {open} {lookup} AS """,
     """
 #variable_conflict use_variable
 DECLARE

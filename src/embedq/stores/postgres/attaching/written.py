@@ -61,7 +61,7 @@ def functions(
         "open": OPEN,
         "lookup": LOOKUP,
         "path": "pg_catalog, pg_temp",
-        "lane_path": path(source),
+        "lane_path": path(source),  # also where the table's own triggers run
         "table": source.table,
         "key": _key(source),
         "order": ", ".join(ordered),
