@@ -111,15 +111,21 @@ BEGIN
 END
 $$;
 
--- Delete some ended jobs of before a moment behind a key; answer with how many and the last of them.
+-- Delete some ended jobs of before a moment behind a key; answer with how many and the last of them. A lease that still
+-- names one, which it holds no longer, lets go of it first: the job's fence goes with its row.
 CREATE FUNCTION purge_jobs(p_after bigint, p_before timestamptz, p_limit int, OUT removed int, OUT last bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
+DECLARE
+  old bigint[];
+  l lease;
 BEGIN
+  old := ARRAY(SELECT j.id FROM job j WHERE j.id > p_after AND j.status IN (2, 3, 4) AND j.completed_at < p_before
+    ORDER BY j.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  FOR l IN SELECT * FROM lease e WHERE e.jobs && old ORDER BY e.token FOR UPDATE SKIP LOCKED LOOP
+    PERFORM shrink(l.token, old);
+  END LOOP;
   WITH gone AS (
-    DELETE FROM job WHERE id = ANY (ARRAY(
-      SELECT j.id FROM job j WHERE j.id > p_after AND j.status IN (2, 3, 4) AND j.completed_at < p_before
-        AND j.id NOT IN (SELECT unnest(l.jobs) FROM lease l)  -- its fence is needed as long as a lease names it
-      ORDER BY j.id LIMIT p_limit FOR UPDATE SKIP LOCKED))
+    DELETE FROM job WHERE id = ANY (old) AND id NOT IN (SELECT unnest(e.jobs) FROM lease e)
     RETURNING id, collection, status),
   noted AS (
     INSERT INTO tally (collection, completed, failed, cancelled)
