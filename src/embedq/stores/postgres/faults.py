@@ -176,13 +176,12 @@ def _grant(error: BaseException) -> str:
 def _kind_of(error: BaseException) -> tuple[type[EmbedqError], str]:
     if is_lost(error):
         return StoreError, LOST_SAID
-    if _is_unsendable(error):
-        return Invalid, UNSENDABLE
     if _is_from_a_pooler(error):
         return StoreUnusable, POOLER
     state = state_of(error)
     known = ((kind, said) for states, kind, said in KINDS if state in states)
-    return next(known, (StoreError, "{shown}: {error}"))
+    otherwise = (Invalid, UNSENDABLE) if _is_unsendable(error) else (StoreError, "{shown}: {error}")
+    return next(known, otherwise)
 
 
 def _is_from_a_pooler(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -109,6 +110,8 @@ def _listed(name: str, values: Sequence[object]) -> str:
     """Write the wanted values as SQLite reads them where records hold them."""
     if any(isinstance(value, Mapping | list | tuple) for value in values):
         raise Invalid(f"filter: {name!r} must be a value or a list of values")
+    if any(isinstance(value, int) and abs(value) > sys.float_info.max for value in values):
+        raise Invalid(f"filter: {name!r} is a number beyond all bounds")  # it would be read as infinity
     try:
         return json.dumps(values, allow_nan=False)
     except ValueError as error:
