@@ -284,20 +284,15 @@ class Pair:
 
     async def _known(self, leases: Sequence[Lease], how: int) -> set[tuple[int, bytes]]:
         """Say of which of these texts there is a vector in their spaces: stored, or kept for reuse."""
-        found = set[tuple[int, bytes]]()
-        for space in {lease.space for lease in leases}:
-            hashes = [lease.hash for lease in leases if lease.space == space]
-            found |= {(space, hash_) for hash_ in await self._store(how).known(space, hashes)}
-        return found
+        return {(one.space, found) for one in leases for found in await self._store(how).known(one.space, [one.hash])}
 
     def _is_erased(self, lease: Lease) -> bool:
         return self.erased.get((lease.collection, lease.record_id), -1) >= lease.token
 
     def _may_be_forgotten(self, lease: Lease) -> bool:
         """Of a text that was erased once nothing need be kept that an unknown lease brings: its token may be old."""
-        row = self.model.find(lease.job_id)
-        is_last = row is not None and row.token == lease.token
-        return self._is_erased(lease) or ((lease.collection, lease.record_id) in self.erased and not is_last)
+        is_last = any((row.id, row.token) == (lease.job_id, lease.token) for row in self.model.jobs)
+        return (lease.collection, lease.record_id) in self.erased and (self._is_erased(lease) or not is_last)
 
     def _is_somebodys(self, lease: Lease) -> bool:
         return any(row.space == lease.space and row.vector == lease.text for row in self.model.records.values())
