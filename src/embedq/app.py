@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from embedq import __version__
 from embedq.client import Client, ClientOptions
-from embedq.embedders.shelf import EmbedderShelf
+from embedq.embedders.registry import EmbedderRegistry
 from embedq.errors import NotFound, SettingsError
 from embedq.journal import Journal
 from embedq.model import EmbedderName
@@ -58,7 +58,7 @@ class App:
     settings: Settings
     telemetry: Telemetry
     store: Store
-    embedders: EmbedderShelf
+    embedders: EmbedderRegistry
     client: EmbedQ
     operator: Operator
     metrics: "Metrics | None" = None  # only where the API is served
@@ -166,15 +166,15 @@ async def start(
     async with AsyncExitStack() as stack:
         store = await _open_store(settings, telemetry, make=make)
         stack.push_async_callback(store.close)
-        shelf = EmbedderShelf(environment(settings))
-        stack.push_async_callback(shelf.close)
-        client = _client(store, shelf, settings, telemetry)
+        registry = EmbedderRegistry(environment(settings))
+        stack.push_async_callback(registry.close)
+        client = _client(store, registry, settings, telemetry)
         stack.push_async_callback(client.close)
         yield App(
             settings=settings,
             telemetry=telemetry,
             store=store,
-            embedders=shelf,
+            embedders=registry,
             client=client,
             operator=client.operator,
             metrics=_metrics(telemetry) if serving else None,
@@ -262,8 +262,8 @@ def environment(settings: Settings) -> dict[str, str]:
     return {**os.environ, **found, **{name: value for name, value in plain.items() if value is not None}}
 
 
-def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: Telemetry) -> EmbedQ:
-    name, is_dead = shelf.canonical(parse_embedder(settings.embedder)), HostLiveness().is_dead
+def _client(store: Store, registry: EmbedderRegistry, settings: Settings, telemetry: Telemetry) -> EmbedQ:
+    name, is_dead = registry.canonical(parse_embedder(settings.embedder)), HostLiveness().is_dead
     options = ClientOptions(
         embedder=name,
         retry=settings.retry,
@@ -274,12 +274,12 @@ def _client(store: Store, shelf: EmbedderShelf, settings: Settings, telemetry: T
         is_dead=is_dead,
         max_answer_bytes=settings.max_answer_bytes,
     )
-    client = EmbedQ(store, shelf, options=options, telemetry=telemetry)
+    client = EmbedQ(store, registry, options=options, telemetry=telemetry)
     client.operator = Operator(
         store,
         options=OperatorOptions(heartbeat=settings.heartbeat, recovery=settings.recovery is not None, is_dead=is_dead),
         telemetry=telemetry,
-        probes=[*_disk(settings), embedder_probe(store, shelf.get, name)],
+        probes=[*_disk(settings), embedder_probe(store, registry.get, name)],
     )
     return client
 

@@ -10,7 +10,7 @@ from embedq.errors import EmbedqError, StoreUnusable
 from embedq.settings import load, without_passwords
 from embedq.settings.addresses import passwords
 from embedq.stores.postgres import PostgresStore
-from embedq.stores.postgres.faults import translated
+from embedq.stores.postgres.errors import translated
 
 SECRET = "S3CRET"  # noqa: S105 a word to look for
 ODD = [

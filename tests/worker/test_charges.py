@@ -12,7 +12,7 @@ import pytest
 from embedq.errors import NotNow, Permanent, Transient, Unavailable
 from embedq.model import Health, JobStatus, Reason, RetryPolicy, Vector
 from embedq.telemetry import Event
-from embedq.worker.bench import PROBE
+from embedq.worker.embedders import PROBE
 
 if TYPE_CHECKING:
     from conftest import Gate, House, Provider

@@ -11,7 +11,7 @@ from embedq.client.options import ClientOptions
 from embedq.client.queries import Embedders, NoVector, QueryVectors
 from embedq.errors import Invalid, SearchUnavailable
 from embedq.model import Answer, Collection, EmbeddingStatus, Hit, Query, Record, SearchMode, Vector
-from embedq.policy.ranking import fuse, telling
+from embedq.policy.ranking import fuse, without_stop_words
 from embedq.policy.texts import check_id
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
@@ -103,8 +103,9 @@ class Searching:
             near = await self._store.search_vector(name, vector, query)
             return SearchMode.SEMANTIC, await self._show(name, near, near)
         deep = replace(query, k=max(FUSED_DEPTH * query.k, LEAST_DEPTH))
+        words = without_stop_words(asked.words)
         near, worded = await asyncio.gather(
-            self._store.search_vector(name, vector, deep), self._store.search_words(name, telling(asked.words), deep)
+            self._store.search_vector(name, vector, deep), self._store.search_words(name, words, deep)
         )
         return SearchMode.HYBRID, await self._show(name, fuse([near, worded], query.k), near)
 

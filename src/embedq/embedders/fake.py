@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from embedq.embedders.answers import checked, encoded, error_of
 from embedq.embedders.faults import Faults, Kind, Mishap, Rehearsal
+from embedq.embedders.http_answers import checked, encoded, error_of
 from embedq.embedders.known import DEFAULT_DIMENSIONS
 from embedq.errors import EmbedderError, Permanent, SettingsError, Transient, Unavailable
 from embedq.model import EmbedderName, Vector

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from embedq.embedders.answers import checked, encoded
+from embedq.embedders.http_answers import checked, encoded
 from embedq.embedders.local_engine import Engine, leave, take
 from embedq.embedders.local_model import packed
 from embedq.embedders.local_tokens import Tokens, surely_whole

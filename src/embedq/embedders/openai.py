@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import openai
 
-from embedq.embedders.answers import checked, encoded
+from embedq.embedders.http_answers import checked, encoded
 from embedq.embedders.known import known_dimensions
 from embedq.embedders.openai_errors import translated
 from embedq.errors import Permanent, SettingsError, Transient, Unavailable

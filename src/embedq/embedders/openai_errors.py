@@ -9,7 +9,7 @@ from typing import Any
 
 import openai
 
-from embedq.embedders.answers import error_of
+from embedq.embedders.http_answers import error_of
 from embedq.errors import EmbedderError, Transient, Unavailable
 from embedq.policy.echoes import unescaped, without_texts
 

@@ -19,7 +19,7 @@ FILLERS = frozenset(
 MARKS = "!\"'(),.:;?[]{}"
 
 
-def telling(words: str) -> str:
+def without_stop_words(words: str) -> str:
     """Leave out English words that say nothing of what is meant, unless there are no others.
 
     A record that shares only "and" with a query must not be ranked beside the one that is near in meaning.

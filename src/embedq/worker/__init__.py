@@ -1,7 +1,7 @@
 """From lease to settled: the pool of workers and all it needs."""
 
-from embedq.worker.bench import Build
-from embedq.worker.kit import Timing
+from embedq.worker.context import Timing
+from embedq.worker.embedders import Build
 from embedq.worker.options import WorkerOptions
 from embedq.worker.pool import Pool
 

@@ -10,11 +10,11 @@ from embedq.errors import NotNow, StoreError
 from embedq.model import ContentHash, Done, Fault, Lease, Outcome, Released, Skipped, Vector, WorkerId
 from embedq.policy.attempts import Charge, Halt, Halve, Rest, Suspect, Throttle, Verdict, after, fault_of, judge
 from embedq.telemetry import Event
-from embedq.worker.bench import Bench
+from embedq.worker.context import WorkerContext, first_of
+from embedq.worker.embedder_state import FRESH_SECONDS, Availability, EmbedderState
+from embedq.worker.embedders import Embedders
 from embedq.worker.failures import tell_failure
-from embedq.worker.flight import Lookup, Ticket
-from embedq.worker.kit import Kit, first_of
-from embedq.worker.seat import FRESH_SECONDS, Seat, State
+from embedq.worker.in_flight import Claim, Lookup
 
 Flush = Callable[[Sequence[Outcome]], Awaitable[None]]
 Piece = Sequence[ContentHash]  # texts of one call
@@ -23,19 +23,21 @@ Piece = Sequence[ContentHash]  # texts of one call
 class Batch:
     """Leases of one space. After `run`, however it ended, `outcomes` holds one outcome for each not yet flushed."""
 
-    def __init__(self, kit: Kit, bench: Bench, leases: Sequence[Lease], *, worker: WorkerId, flush: Flush) -> None:
+    def __init__(
+        self, context: WorkerContext, embedders: Embedders, leases: Sequence[Lease], *, worker: WorkerId, flush: Flush
+    ) -> None:
         """Take these leases on. `flush` is called before a wait: it settles what is done and gives up what waits."""
-        self._kit = kit
-        self._bench = bench
+        self._context = context
+        self._embedders = embedders
         self.leases = leases
         self._worker = worker
         self._flush = flush
-        self.seat: Seat = bench.seat(leases[0].space)
+        self.state: EmbedderState = embedders.state(leases[0].space)
         self.outcomes: list[Outcome] = []
         self.interrupted = False  # the embedder cannot be asked now
         self._open: dict[ContentHash, list[Lease]] = {}  # by text, still without an outcome
         self._forced: set[ContentHash] = set()
-        self._tickets: list[Ticket] = []
+        self._claims: list[Claim] = []
         self._lookup: asyncio.Task[Lookup | None] | None = None
         self._after = timedelta(0)
         self._refused: Fault | None = None
@@ -54,10 +56,10 @@ class Batch:
         finally:
             self._release()
 
-    def land(self) -> None:
+    def release(self) -> None:
         """Let go of the texts that were brought: their vectors are settled."""
-        for ticket in self._tickets:
-            self.seat.flight.land(ticket)
+        for claim in self._claims:
+            self.state.in_flight.release(claim)
 
     def _sort(self, leases: Sequence[Lease]) -> None:
         for lease in leases:
@@ -72,29 +74,29 @@ class Batch:
 
     async def _round(self) -> None:
         """Bring the texts that nobody else brings, then take over what others brought."""
-        ticket, theirs = self.seat.flight.board(self._open.keys(), self._forced)
-        self._tickets.append(ticket)
+        claim, theirs = self.state.in_flight.claim(self._open.keys(), self._forced)
+        self._claims.append(claim)
         try:
-            await self._bring(ticket)
+            await self._bring(claim)
         finally:
-            self.seat.flight.finish(ticket)
+            self.state.in_flight.finish(claim)
         for other in set(theirs.values()):
             await self._take_over(other)
 
-    async def _bring(self, ticket: Ticket) -> None:
-        known = await self._known(ticket.hashes)
-        self._reuse(known, ticket)
-        pieces = deque(self._pieces([name for name in ticket.hashes if name not in known]))
+    async def _bring(self, claim: Claim) -> None:
+        known = await self._known(claim.hashes)
+        self._reuse(known, claim)
+        pieces = deque(self._pieces([name for name in claim.hashes if name not in known]))
         while pieces and not self.interrupted:
             # first in, first out: a good half is tried between two bad ones, so one bad text makes no long streak
-            pieces.extend(await self._call(pieces.popleft(), ticket))
+            pieces.extend(await self._call(pieces.popleft(), claim))
 
     async def _look_up(self) -> Lookup | None:
-        lookup = Lookup(at=self._kit.timing.monotonic())
-        self.seat.flight.watch(lookup)
+        lookup = Lookup(at=self._context.timing.monotonic())
+        self.state.in_flight.watch(lookup)
         try:
             lookup.known = await self._ask_store(list(self._open))
-            await self.seat.look()
+            await self.state.look()
         except StoreError:  # it is looked up again when the batch's turn comes
             return None
         return lookup
@@ -103,50 +105,50 @@ class Batch:
         """Find vectors that were paid for already: by the look-up made before, as far as it holds, else by another."""
         lookup = await self._lookup if self._lookup is not None else None
         self._lookup = None
-        if lookup is None or self._kit.timing.monotonic() - lookup.at > FRESH_SECONDS:
+        if lookup is None or self._context.timing.monotonic() - lookup.at > FRESH_SECONDS:
             return await self._ask_store(names)
         found = {name: lookup.known[name] for name in names if name in lookup.known}
-        return found | await self._ask_store([name for name in names if name in lookup.landed])
+        return found | await self._ask_store([name for name in names if name in lookup.stored_since])
 
     async def _ask_store(self, names: Sequence[ContentHash]) -> dict[ContentHash, Vector]:
         wanted = [name for name in names if name not in self._forced]
-        return dict(await self._kit.store.known(self.seat.space.id, wanted)) if wanted else {}
+        return dict(await self._context.store.known(self.state.space.id, wanted)) if wanted else {}
 
-    async def _take_over(self, other: Ticket) -> None:
+    async def _take_over(self, other: Claim) -> None:
         if not other.finished.is_set() and not self.interrupted:
             await self._hand_on()
-            await first_of(other.finished.wait(), self._kit.stopping.wait())
-            self.interrupted = self._kit.stopping.is_set()
+            await first_of(other.finished.wait(), self._context.stopping.wait())
+            self.interrupted = self._context.stopping.is_set()
         self._reuse({name: vector for name, vector in other.found.items() if name in self._open})
 
-    async def _call(self, piece: Piece, ticket: Ticket) -> Sequence[Piece]:
+    async def _call(self, piece: Piece, claim: Claim) -> Sequence[Piece]:
         """Embed some texts in one call; answer with the pieces to go on with."""
         if not await self._may_call():
             return ()
         try:
-            vectors = await self.seat.ask([self._text(name) for name in piece])
+            vectors = await self.state.ask([self._text(name) for name in piece])
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 the attempt: whatever an embedder raises is judged, not passed on
             return await self._follow(await self._judge(error, len(piece)), error, piece)
         found = dict(zip(piece, vectors, strict=True))
-        ticket.found.update(found)
+        claim.found.update(found)
         self._finish(found)
         return ()
 
     async def _may_call(self) -> bool:
         """Take one request from the budget; False: the batch goes back, and another space gets its turn."""
-        can_ask = self.seat.state is State.READY and not self._kit.stopping.is_set()
-        if can_ask and not await self.seat.allowance():
+        can_ask = self.state.availability is Availability.READY and not self._context.stopping.is_set()
+        if can_ask and not await self.state.allowance():
             return True
         self.interrupted = True
         return False
 
     async def _judge(self, error: Exception, texts: int) -> Verdict:
-        retry, chance = self._any_lease().retry, self._kit.timing.chance()
-        verdict = judge(error, texts=texts, streak=self.seat.streak, retry=retry, chance=chance)
+        retry, chance = self._any_lease().retry, self._context.timing.chance()
+        verdict = judge(error, texts=texts, streak=self.state.streak, retry=retry, chance=chance)
         if isinstance(verdict, Suspect):
-            if not await self._bench.trusts(self.seat, error):
+            if not await self._embedders.trusts(self.state, error):
                 return Rest()
             return judge(error, texts=texts, streak=1, retry=retry, chance=chance)
         return verdict
@@ -163,10 +165,10 @@ class Batch:
             case Throttle():
                 await self._throttle(error)
             case Rest() | Suspect():
-                self._bench.rest(self.seat, error)
+                self._embedders.rest(self.state, error)
                 self.interrupted = True
             case Halt():
-                self._bench.halt(self.seat, error)
+                self._embedders.halt(self.state, error)
                 self.interrupted = True
             case _:
                 assert_never(verdict)
@@ -177,34 +179,34 @@ class Batch:
         self.interrupted = True
         self._refused = fault_of(error)
         if isinstance(error, NotNow):
-            self._after = await self.seat.hold(error)
+            self._after = await self.state.hold(error)
 
     def _charge(self, error: Exception, name: ContentHash) -> None:
         fault = fault_of(error)
         for lease in self._open.pop(name):
-            outcome = after(error, lease, fault, self._kit.timing.chance())
+            outcome = after(error, lease, fault, self._context.timing.chance())
             self.outcomes.append(outcome)
-            tell_failure(self._kit.telemetry, outcome, worker=self._worker, seat=self.seat)
+            tell_failure(self._context.telemetry, outcome, worker=self._worker, state=self.state)
 
     async def _wait(self, span: timedelta) -> None:
         await self._hand_on()
-        await self._kit.nap(span)
+        await self._context.nap(span)
 
     async def _hand_on(self) -> None:
         outcomes, self.outcomes = self.outcomes, []
         await self._flush(outcomes)
 
-    def _reuse(self, known: Mapping[ContentHash, Vector], ticket: Ticket | None = None) -> None:
+    def _reuse(self, known: Mapping[ContentHash, Vector], claim: Claim | None = None) -> None:
         if not known:
             return
-        if ticket is not None:
-            ticket.found.update(known)
+        if claim is not None:
+            claim.found.update(known)
         count = self._finish(known)
-        self._kit.telemetry.emit(Event.REUSED, level="debug", space=str(self.seat.space), count=count)
+        self._context.telemetry.emit(Event.REUSED, level="debug", space=str(self.state.space), count=count)
 
     def _finish(self, found: Mapping[ContentHash, Vector]) -> int:
         """Give each lease of these texts its vector; answer with how many that were."""
-        embedder, before = self.seat.embedder, len(self.outcomes)
+        embedder, before = self.state.embedder, len(self.outcomes)
         for name, vector in found.items():
             truncated = embedder is not None and embedder.truncates(self._text(name))
             self.outcomes.extend(Done(lease, vector, truncated) for lease in self._open.pop(name))
@@ -216,7 +218,7 @@ class Batch:
         self._open.clear()
 
     def _pieces(self, names: Sequence[ContentHash]) -> Sequence[Piece]:
-        size = max(1, self.seat.embedder.max_inputs) if self.seat.embedder is not None else len(names)
+        size = max(1, self.state.embedder.max_inputs) if self.state.embedder is not None else len(names)
         return [names[start : start + size] for start in range(0, len(names), size)]
 
     def _text(self, name: ContentHash) -> str:

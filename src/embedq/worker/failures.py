@@ -2,10 +2,10 @@
 
 from embedq.model import Failed, Outcome, Retry, WorkerId
 from embedq.telemetry import Event, Telemetry
-from embedq.worker.seat import Seat
+from embedq.worker.embedder_state import EmbedderState
 
 
-def tell_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, seat: Seat) -> None:
+def tell_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, state: EmbedderState) -> None:
     """Say that a job will be tried again, or was given up. The text itself is never told."""
     if not isinstance(outcome, Retry | Failed):
         return
@@ -23,8 +23,8 @@ def tell_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, se
         attempt=lease.attempts + 1,
         maxAttempts=lease.retry.max_attempts,
         workerId=worker,
-        model=seat.name,
-        rateLimiter=seat.limiter,
+        model=state.name,
+        rateLimiter=state.limiter,
         cache="bypassed" if lease.forced else "miss",
         error=fault.message,
         stack=fault.stack,

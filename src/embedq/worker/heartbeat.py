@@ -9,7 +9,7 @@ from typing import Protocol
 from embedq.model import HealthReport, Lease, WorkerId, WorkerInfo
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry, Trouble
-from embedq.worker.held import Held
+from embedq.worker.held_leases import HeldLeases
 
 LOOK_EVERY = timedelta(seconds=5)  # how soon a resume is noticed, and news of a worker are told
 JOIN_SECONDS = 10.0
@@ -22,7 +22,7 @@ class Member(Protocol):
     info: WorkerInfo
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldLeases:
         """The leases in hand."""
         ...
 

@@ -12,11 +12,11 @@ from embedq.policy.attempts import delay, fault_of
 from embedq.policy.health import Tally
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
-from embedq.worker.bench import Bench, Build
+from embedq.worker.context import Timing, WorkerContext, first_of
+from embedq.worker.embedders import Build, Embedders
+from embedq.worker.health import PoolHealth
 from embedq.worker.heartbeat import Heartbeat
-from embedq.worker.kit import Kit, Timing, first_of
 from embedq.worker.options import WorkerOptions
-from embedq.worker.pulse import Pulse
 from embedq.worker.runner import Runner
 
 RESTARTING = RetryPolicy(cap=timedelta(seconds=60))
@@ -43,12 +43,12 @@ class Pool:
         self._options = options
         self._telemetry = telemetry
         self._timing = timing or Timing()
-        self._pulse = Pulse(telemetry, self._timing.now)
+        self._health = PoolHealth(telemetry, self._timing.now)
         self._stopping = asyncio.Event()
         self._revived = asyncio.Event()
         self._runners: dict[WorkerId, Runner] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._bench: Bench | None = None
+        self._embedders: Embedders | None = None
         self._heartbeat: Heartbeat | None = None
 
     @property
@@ -65,49 +65,49 @@ class Pool:
         """Say how the pool fares, with the counts of all its workers."""
         reports = [runner.report() for runner in self._runners.values()]
         tally = Tally(succeeded=sum(r.succeeded for r in reports), failed=sum(r.failed for r in reports))
-        return self._pulse.report(tally)
+        return self._health.report(tally)
 
     async def start(self) -> None:
         """Register the workers and let them work."""
         if self.is_running:
             return
         self._stopping, self._revived = asyncio.Event(), asyncio.Event()
-        self._pulse = Pulse(self._telemetry, self._timing.now)
-        kit = Kit(
+        self._health = PoolHealth(self._telemetry, self._timing.now)
+        context = WorkerContext(
             store=self._store,
             telemetry=self._telemetry,
             options=self._options,
             timing=self._timing,
-            pulse=self._pulse,
+            health=self._health,
             stopping=self._stopping,
         )
-        bench = self._bench = Bench(kit, self._build)
+        embedders = self._embedders = Embedders(context, self._build)
         infos = [self._info(number) for number in range(1, self._options.workers + 1)]
         for info in infos:
             await self._store.register(info)
-        self._runners = {info.id: Runner(kit, bench, info) for info in infos}
+        self._runners = {info.id: Runner(context, embedders, info) for info in infos}
         self._heartbeat = self._new_heartbeat(asyncio.get_running_loop())
         await self._heartbeat.start()
-        self._tasks = [asyncio.create_task(self._supervise(kit, bench, info)) for info in infos]
+        self._tasks = [asyncio.create_task(self._supervise(context, embedders, info)) for info in infos]
 
     async def stop(self, grace: timedelta | None = None) -> None:
         """Stop leasing, let calls in the air finish within `grace`, settle or release everything, and leave."""
-        if self._heartbeat is None or self._bench is None:
+        if self._heartbeat is None or self._embedders is None:
             return
         self._stopping.set()
         await self._finish(self._options.grace if grace is None else grace)
-        await self._bench.close()
+        await self._embedders.close()
         await self._heartbeat.stop()
-        self._heartbeat = self._bench = None
+        self._heartbeat = self._embedders = None
         for worker in self._runners:
             await self._leave(worker)
 
     def revive(self) -> None:
         """Try again what waits for a person: somebody has acted."""
-        self._pulse.set_broken(broken=False)
+        self._health.set_broken(broken=False)
         self._revived.set()
-        if self._bench is not None:
-            self._bench.revive()
+        if self._embedders is not None:
+            self._embedders.revive()
 
     async def _finish(self, grace: timedelta) -> None:
         if not self._tasks:
@@ -119,7 +119,7 @@ class Pool:
             await asyncio.wait(late, timeout=HAND_BACK.total_seconds())
         self._tasks = []
 
-    async def _supervise(self, kit: Kit, bench: Bench, info: WorkerInfo) -> None:
+    async def _supervise(self, context: WorkerContext, embedders: Embedders, info: WorkerInfo) -> None:
         """Run one worker, again and again until the pool stops."""
         deaths = 0
         while not self._stopping.is_set():
@@ -132,13 +132,13 @@ class Pool:
                 deaths = 1 if runner.has_worked else deaths + 1
                 span = delay(RESTARTING, deaths - 1, self._timing.chance())
                 self._tell_restart(info, error, deaths, span)
-                await kit.nap(span)
-            self._runners[info.id] = Runner(kit, bench, info)
+                await context.nap(span)
+            self._runners[info.id] = Runner(context, embedders, info)
 
     async def _wait_for_a_person(self, error: StoreUnusable) -> None:
         self._revived.clear()
         self._telemetry.emit(Event.STORE_TROUBLE, level="critical", act="halt", error=str(error), code=error.code)
-        self._pulse.set_broken(broken=True)
+        self._health.set_broken(broken=True)
         await first_of(self._revived.wait(), self._stopping.wait())
 
     def _tell_restart(self, info: WorkerInfo, error: Exception, deaths: int, span: timedelta) -> None:

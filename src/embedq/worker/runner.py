@@ -10,15 +10,15 @@ from embedq.model import Ask, HealthReport, Lease, Leased, Outcome, Released, Re
 from embedq.policy.attempts import delay
 from embedq.telemetry import Event, Trouble
 from embedq.worker.batch import Batch
-from embedq.worker.bench import Bench
-from embedq.worker.held import Held
-from embedq.worker.kit import Kit, first_of
+from embedq.worker.context import WorkerContext, first_of
+from embedq.worker.embedders import Embedders
+from embedq.worker.held_leases import HeldLeases
 from embedq.worker.settling import Settler
 
 T = TypeVar("T")
 
 SOLITARY_CRASHES = 2  # a job that took so many workers down has no neighbours
-BREATH_EVERY = (
+SOLO_LEASE_EVERY = (
     16  # batches: then one is leased with nothing else in hand, so that a job that crashed workers gets its turn
 )
 SLOW_SECONDS = 0.1  # after a batch that took longer, a look whether the queue was paused costs nothing
@@ -28,21 +28,21 @@ TROUBLE = RetryPolicy(cap=timedelta(seconds=5))  # soon after the store is back,
 class Runner:
     """A worker. It holds at most the batch with the embedder, and one that was leased ahead."""
 
-    def __init__(self, kit: Kit, bench: Bench, info: WorkerInfo) -> None:
-        """Work under this name with the embedders of this bench."""
-        self._kit = kit
-        self._bench = bench
+    def __init__(self, context: WorkerContext, embedders: Embedders, info: WorkerInfo) -> None:
+        """Work under this name with the embedders of this embedders."""
+        self._context = context
+        self._embedders = embedders
         self.info = info
-        self._settler = Settler(kit, info.id, bench.name)
+        self._settler = Settler(context, info.id, embedders.name)
         self._batch: Batch | None = None
         self._ahead: asyncio.Task[Batch | None] | None = None  # brings the next batch
         self._pending: set[asyncio.Task[object]] = set()  # store calls that must not be cut off
         self._troubles = 0
-        self._trouble = Trouble(kit.telemetry, Event.STORE_TROUBLE, act="work", workerId=info.id)
+        self._trouble = Trouble(context.telemetry, Event.STORE_TROUBLE, act="work", workerId=info.id)
         self._batches = 0
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldLeases:
         """The leases in hand."""
         return self._settler.held
 
@@ -53,12 +53,12 @@ class Runner:
 
     def report(self) -> HealthReport:
         """Say how this worker fares."""
-        return self._kit.pulse.report(self._settler.tally)
+        return self._context.health.report(self._settler.tally)
 
     async def run(self) -> None:
         """Work until the pool stops. However it ends, nothing stays in hand."""
         try:
-            while not self._kit.stopping.is_set():
+            while not self._context.stopping.is_set():
                 await self._stretch()
         finally:
             await self._put_down()
@@ -67,7 +67,7 @@ class Runner:
         """Work until the store is in trouble, then give back what is in hand and wait a little."""
         batch: Batch | None = None
         try:
-            while not self._kit.stopping.is_set():
+            while not self._context.stopping.is_set():
                 batch = await self._work(batch) if batch else await self._find_work()
                 self._troubles = 0
                 self._trouble.over()
@@ -76,66 +76,66 @@ class Runner:
         except StoreError as error:
             self._trouble.met(str(error))
             await self._put_down()
-            await self._kit.nap(delay(TROUBLE, self._troubles, self._kit.timing.chance()))
+            await self._context.nap(delay(TROUBLE, self._troubles, self._context.timing.chance()))
             self._troubles += 1
 
     async def _find_work(self) -> Batch | None:
         """Look for work, one idle worker at a time: who finds some lets the next one look, and one waits for all."""
-        async with self._kit.seeking:
-            return None if self._kit.stopping.is_set() else await self._seek()
+        async with self._context.seeking:
+            return None if self._context.stopping.is_set() else await self._seek()
 
     async def _seek(self) -> Batch | None:
-        self._bench.changed.clear()
+        self._embedders.changed.clear()
         ask = self._ask(prefetch=False)
-        if ask is None and self._bench.is_empty:
+        if ask is None and self._embedders.is_empty:
             ask = self._ask_for(())  # nothing can come of it, but the store then wakes us at the first put
         leased = await self._do(self._settler.lease(ask)) if ask is not None else Leased()
-        if not leased.leases and not await self._bench.refresh():
+        if not leased.leases and not await self._embedders.refresh():
             await self._idle(leased, can_ask=ask is not None)
         return self._batch_of(leased.leases)
 
     async def _idle(self, leased: Leased, *, can_ask: bool) -> None:
-        poll = self._kit.options.poll_interval
+        poll = self._context.options.poll_interval
         timeout = min(leased.again_after, poll) if leased.again_after is not None else poll
-        queue = self._kit.store.wait_for_work(timeout) if can_ask else asyncio.sleep(timeout.total_seconds())
-        await first_of(queue, self._bench.changed.wait(), self._kit.stopping.wait())
+        queue = self._context.store.wait_for_work(timeout) if can_ask else asyncio.sleep(timeout.total_seconds())
+        await first_of(queue, self._embedders.changed.wait(), self._context.stopping.wait())
 
     async def _work(self, batch: Batch) -> Batch | None:
         """Take one batch the whole way; answer with the next."""
         self._batches += 1
         self._batch = batch
         self._look_ahead(batch.leases)
-        started = self._kit.timing.monotonic()
+        started = self._context.timing.monotonic()
         await batch.run()
-        is_slow = self._kit.timing.monotonic() - started > SLOW_SECONDS
+        is_slow = self._context.timing.monotonic() - started > SLOW_SECONDS
         ahead = await self._arrived()
         unstarted = ahead if ahead and await self._must_return(ahead, batch, is_slow=is_slow) else None
         kept = None if unstarted else ahead
         self._hand_over(batch, unstarted.leases if unstarted else (), prefetch=kept is not None)
-        if self._bench.is_stale():
-            await self._bench.refresh()
+        if self._embedders.is_stale():
+            await self._embedders.refresh()
         return kept or await self._arrived()
 
     def _look_ahead(self, leases: Sequence[Lease]) -> None:
         """Lease the next batch meanwhile, unless this one has emptied the queue or is dangerous."""
-        full = len(leases) >= self._kit.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
+        full = len(leases) >= self._context.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
         ask = self._ask(prefetch=True)
         if self._ahead is None and full and ask is not None:
             self._ahead = self._start(self._next(self._settler.lease(ask)))
 
     async def _must_return(self, ahead: Batch, batch: Batch, *, is_slow: bool) -> bool:
         """Say whether a batch that has not started must go back at once."""
-        space = ahead.seat.space.id
-        if self._kit.stopping.is_set() or space not in self._bench.open():
+        space = ahead.state.space.id
+        if self._context.stopping.is_set() or space not in self._embedders.open():
             return True
-        if batch.interrupted and space == batch.seat.space.id:
+        if batch.interrupted and space == batch.state.space.id:
             return True
-        return is_slow and await self._kit.store.paused()
+        return is_slow and await self._context.store.paused()
 
     def _hand_over(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
         """Settle a batch, and what goes back with it, while the next one is with the embedder."""
         outcomes = [*batch.outcomes, *map(Released, unstarted)]
-        waits = self._kit.stopping.is_set() or (prefetch and self._batches % BREATH_EVERY == 0)
+        waits = self._context.stopping.is_set() or (prefetch and self._batches % SOLO_LEASE_EVERY == 0)
         ask = None if waits else self._ask(prefetch=prefetch)
         self._ahead = self._start(self._next(self._settle(batch, outcomes, ask)))
         self._batch = None
@@ -147,7 +147,7 @@ class Runner:
         """Take leases on, and begin to look up what is known of their texts."""
         if not leases:
             return None
-        batch = Batch(self._kit, self._bench, leases, worker=self.info.id, flush=self._give_up_ahead)
+        batch = Batch(self._context, self._embedders, leases, worker=self.info.id, flush=self._give_up_ahead)
         self._keep(batch.look_up())
         return batch
 
@@ -155,7 +155,7 @@ class Runner:
         try:
             return await self._settler.settle(outcomes, then=ask)
         finally:
-            batch.land()
+            batch.release()
 
     async def _give_up_ahead(self, outcomes: Sequence[Outcome]) -> None:
         """Before a batch waits: settle what it has done, and hand back the leases that have not started."""
@@ -172,13 +172,13 @@ class Runner:
         try:
             await self._settler.settle_all(outcomes)
         except StoreError as error:
-            self._kit.telemetry.emit(
+            self._context.telemetry.emit(
                 Event.STORE_TROUBLE, level="error", act="release", error=str(error), workerId=self.info.id
             )
         finally:
             self.held.clear()  # nobody works on them: they must not be kept alive
             if batch is not None:
-                batch.land()
+                batch.release()
 
     async def _arrived(self) -> Batch | None:
         """Wait for the batch that is on its way."""
@@ -201,16 +201,16 @@ class Runner:
         task.add_done_callback(self._pending.discard)
 
     def _ask(self, *, prefetch: bool) -> Ask | None:
-        spaces = self._bench.open()
+        spaces = self._embedders.open()
         return self._ask_for(spaces, prefetch=prefetch) if spaces else None
 
     def _ask_for(self, spaces: Sequence[SpaceId], *, prefetch: bool = False) -> Ask:
-        options = self._kit.options
+        options = self._context.options
         return Ask(
             worker=self.info.id,
             spaces=spaces,
             limit=options.batch_size,
             span=options.lease,
             prefetch=prefetch,
-            embedders={space: self._bench.seat(space).space.embedder for space in spaces},
+            embedders={space: self._embedders.state(space).space.embedder for space in spaces},
         )

@@ -24,8 +24,8 @@ from embedq.model import (
 from embedq.policy.attempts import delay
 from embedq.policy.health import Tally
 from embedq.telemetry import Event, Trouble
-from embedq.worker.held import Held
-from embedq.worker.kit import Kit
+from embedq.worker.context import WorkerContext
+from embedq.worker.held_leases import HeldLeases
 from embedq.worker.leftover import Leftover
 
 PATIENCE = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=5), max_attempts=80)  # about six minutes
@@ -35,19 +35,19 @@ SHOWN = 20  # jobs named in one event
 class Settler:
     """One worker's dealings with the store: what is held, what was settled."""
 
-    def __init__(self, kit: Kit, worker: WorkerId, name: Callable[[SpaceId], str]) -> None:
+    def __init__(self, context: WorkerContext, worker: WorkerId, name: Callable[[SpaceId], str]) -> None:
         """Act for this worker; `name` says how a space is called."""
-        self._kit = kit
+        self._context = context
         self._name = name
         self._worker = worker
-        self._trouble = Trouble(kit.telemetry, Event.STORE_TROUBLE, act="settle", workerId=worker)
-        self.held = Held()
+        self._trouble = Trouble(context.telemetry, Event.STORE_TROUBLE, act="settle", workerId=worker)
+        self.held = HeldLeases()
         self.tally = Tally()
         self._leftover = Leftover(self._settle_again)
 
     async def lease(self, ask: Ask) -> Leased:
         """Lease a batch and hold it."""
-        leased = await self._kit.store.lease(ask)
+        leased = await self._context.store.lease(ask)
         self._hold(leased)
         return leased
 
@@ -84,7 +84,7 @@ class Settler:
     async def _settle_again(self, outcomes: Sequence[Outcome]) -> frozenset[JobId]:
         """Come back for jobs that somebody held; answer with those that are still held."""
         try:
-            settled = await self._kit.store.settle(outcomes)
+            settled = await self._context.store.settle(outcomes)
         except StoreError as error:
             self._trouble.met(str(error), jobs=len(outcomes))
             return frozenset(outcome.lease.job_id for outcome in outcomes)
@@ -97,23 +97,23 @@ class Settler:
         tries = 0
         while True:
             try:
-                settled = await self._kit.store.settle(outcomes, then=then, last=last)
+                settled = await self._context.store.settle(outcomes, then=then, last=last)
             except StoreUnusable:
                 raise
             except StoreError as error:
                 tries += 1
                 self._trouble.met(str(error), jobs=len(outcomes), tries=tries)
-                if tries >= PATIENCE.max_attempts or self._kit.stopping.is_set():
+                if tries >= PATIENCE.max_attempts or self._context.stopping.is_set():
                     raise
             else:
                 self._trouble.over()
                 return settled
-            await self._kit.nap(delay(PATIENCE, tries - 1, self._kit.timing.chance()))
+            await self._context.nap(delay(PATIENCE, tries - 1, self._context.timing.chance()))
 
     def _hold(self, leased: Leased) -> None:
         if leased.leases:
             self.held.add(leased.leases)
-            self._kit.telemetry.emit(Event.LEASED, level="debug", workerId=self._worker, count=len(leased.leases))
+            self._context.telemetry.emit(Event.LEASED, level="debug", workerId=self._worker, count=len(leased.leases))
 
     def _tell(self, outcomes: Sequence[Outcome], settled: Settled) -> None:
         if not outcomes:
@@ -125,7 +125,7 @@ class Settler:
             succeeded=self.tally.succeeded + counts[Done],
             failed=self.tally.failed + counts[Retry] + counts[Failed],
         )
-        self._kit.telemetry.emit(
+        self._context.telemetry.emit(
             Event.SETTLED,
             workerId=self._worker,
             space=self._name(outcomes[0].lease.space),
@@ -140,7 +140,7 @@ class Settler:
     def _lost(self, outcomes: Sequence[Outcome], settled: Settled) -> Sequence[str]:
         lost = [outcome.lease.job_id for outcome in outcomes if outcome.lease.job_id not in settled.jobs]
         if lost:
-            self._kit.telemetry.emit(
+            self._context.telemetry.emit(
                 Event.LEASE_LOST,
                 level="warning",
                 workerId=self._worker,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedq.policy.ranking import telling
+from embedq.policy.ranking import without_stop_words
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from embedq.policy.ranking import telling
 )
 def test_fillers_do_not_count(asked: str, counts: str) -> None:
     """Words that stand in every text are left out, unless the query is made of nothing else."""
-    assert telling(asked) == counts
+    assert without_stop_words(asked) == counts

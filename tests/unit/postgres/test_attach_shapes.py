@@ -19,7 +19,6 @@ from tests.unit.postgres.tables import (
 )
 
 from embedq.stores.postgres import PostgresStore
-from embedq.stores.postgres.attaching import mending
 from embedq.testing.stores.stage import embed_all
 
 REWRITES = {
@@ -206,14 +205,14 @@ async def test_a_table_that_cannot_be_mended_leaves_the_others_alone(
     await attach(store, "others", name="others", into=None)
     await catch_up(store)
     await db.execute("ALTER TABLE docs RENAME TO papers; ALTER TABLE others RENAME TO rest")
-    look_at = mending.look_at
+    look_at = shape_changes.look_at
 
     async def refuse(connection: asyncpg.Connection, oid: int, *more: Any) -> Any:  # noqa: ANN401 as it comes
         if await connection.fetchval("SELECT $1::oid = 'public.papers'::regclass", oid):
             raise asyncpg.InsufficientPrivilegeError("must be owner of table papers")
         return await look_at(connection, oid, *more)
 
-    monkeypatch.setattr(mending, "look_at", refuse)
+    monkeypatch.setattr(shape_changes, "look_at", refuse)
     await mend(store)
     assert "must be owner" in str((await one(store)).problem)
     assert (await one(store, "others")).problem is None

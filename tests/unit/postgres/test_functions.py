@@ -6,7 +6,7 @@ from tests.unit.postgres.older import install_as_0_2
 
 from embedq.errors import StoreUnusable
 from embedq.model import RetryPolicy
-from embedq.stores.noted import write_retry
+from embedq.stores.columns import write_retry
 from embedq.stores.postgres import PostgresStore, functions, schema
 from embedq.stores.postgres.address import parse
 from embedq.testing.stores.stage import NOTES, embed_all, take, write

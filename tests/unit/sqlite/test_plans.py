@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedq.model import JobStatus
-from embedq.stores.sqlite import arming, judging, keeping, leasing, listing, putting, reading, rescuing, settling
+from embedq.stores.sqlite import arming, keeping, leasing, listing, putting, reading, rescuing, settling
 from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.schema import migrate
 
@@ -34,8 +34,8 @@ HOT = {
     "complete": settling.COMPLETE,
     "store": settling.STORE,
     "found": settling.FOUND,
-    "job of an outcome": judging.JOB,
-    "is it queued": judging.QUEUED,
+    "job of an outcome": settle_one.JOB,
+    "is it queued": settle_one.QUEUED,
     "crash": rescuing.CRASH,
     "known vectors": reading.KNOWN,
     "get": reading.GET,

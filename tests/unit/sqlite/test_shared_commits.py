@@ -13,7 +13,7 @@ from embedq.model import JobStatus, NewRecord, Outcome, Query, RecordId
 from embedq.policy.texts import Limits
 from embedq.stores.sqlite import SqliteStore, putting, settling
 from embedq.stores.sqlite.connection import connect
-from embedq.stores.sqlite.grants import Grants
+from embedq.stores.sqlite.given_leases import GivenLeases
 from embedq.stores.sqlite.moments import stamp
 from embedq.stores.sqlite.transaction import Transaction
 from embedq.stores.sqlite.writer import Work
@@ -90,7 +90,7 @@ def putting_of(*names: str, fails: bool = False) -> Work[object]:
 
 def settling_of(outcome: Outcome) -> Work[object]:
     def work(tx: Transaction) -> object:
-        settling.settle(tx, [outcome], Grants(), MOMENT)
+        settling.settle(tx, [outcome], GivenLeases(), MOMENT)
         tx.stored.append((1, 0.0))
         raise ChangedMind
 

@@ -5,27 +5,27 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from embedq import model
-from embedq.api import answers, requests
+from embedq.api import requests, responses
+from embedq.api.dependencies import TheChoices, TheClient
 from embedq.api.parameters import MAX_PAGE, Cursor, Limit, Name, page
 from embedq.api.problems import documented
-from embedq.api.rooms import TheChoices, TheClient
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 from embedq.client import shown
 
 router = APIRouter(tags=["collections"], route_class=StrictRoute)
 
 
 @router.get("/collections", responses=documented())
-async def list_collections(client: TheClient, limit: Limit = MAX_PAGE, cursor: Cursor = None) -> answers.Collections:
+async def list_collections(client: TheClient, limit: Limit = MAX_PAGE, cursor: Cursor = None) -> responses.Collections:
     """List the collections by name."""
     found = page(await client.collections(), limit=limit, cursor=cursor, key=lambda one: one.declaration.name)
-    return answers.Collections(collections=[shaped(one) for one in found.items], next_cursor=found.next_cursor)
+    return responses.Collections(collections=[shaped(one) for one in found.items], next_cursor=found.next_cursor)
 
 
 @router.put("/collections/{collection:segment}", responses=documented(400, 409, 507))
 async def declare_collection(
     collection: Name, client: TheClient, choices: TheChoices, body: requests.NewCollection | None = None
-) -> answers.Collection:
+) -> responses.Collection:
     """Declare a collection. The same declaration again changes nothing.
 
     Another `text_from` embeds again what changes by it. Another `embedder` over existing records is refused, and so is
@@ -38,7 +38,7 @@ async def declare_collection(
 
 
 @router.get("/collections/{collection:segment}", responses=documented(404))
-async def read_collection(collection: Name, client: TheClient) -> answers.Collection:
+async def read_collection(collection: Name, client: TheClient) -> responses.Collection:
     """Read a collection's declaration."""
     return shaped(await client.collection(collection))
 
@@ -48,12 +48,12 @@ async def drop_collection(
     collection: Name,
     client: TheClient,
     confirm: Annotated[str, Query(max_length=512, description="The collection's name once more.")] = "",
-) -> answers.Dropped:
+) -> responses.Dropped:
     """Remove a collection with its records, vectors and jobs, for good."""
     await client.drop(collection, confirm=confirm)
-    return answers.Dropped(name=collection)
+    return responses.Dropped(name=collection)
 
 
-def shaped(found: model.Collection) -> answers.Collection:
+def shaped(found: model.Collection) -> responses.Collection:
     """Write a collection the way it is declared."""
-    return answers.Collection.model_validate(shown.collection(found))
+    return responses.Collection.model_validate(shown.collection(found))

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from embedq.api import answers, reports, requests
+from embedq.api import reports, requests, responses
+from embedq.api.dependencies import TheOperator
 from embedq.api.parameters import Cursor, JobPath, Limit, OfCollection, OfTenant
 from embedq.api.problems import documented
-from embedq.api.rooms import TheOperator
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 from embedq.model import JobFilter, JobStatus, Reason
 from embedq.operator import DeadReason, shown
 
@@ -23,23 +23,23 @@ async def list_dead(
     tenant: OfTenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> answers.DeadPage:
+) -> responses.DeadPage:
     """List dead letters with what went wrong."""
     why = None if reason is None else Reason(reason)
     page = await operator.dead(collection=collection, reason=why, tenant=tenant, limit=limit, cursor=cursor)
-    return answers.DeadPage.model_validate(shown.dead_letters(page))
+    return responses.DeadPage.model_validate(shown.dead_letters(page))
 
 
 @router.get("/stats", responses=documented())
-async def dead_stats(operator: TheOperator, tenant: OfTenant = None) -> answers.DeadStats:
+async def dead_stats(operator: TheOperator, tenant: OfTenant = None) -> responses.DeadStats:
     """Group dead letters by their causes."""
-    return answers.DeadStats.model_validate(shown.causes(await operator.dead_stats(tenant=tenant)))
+    return responses.DeadStats.model_validate(shown.causes(await operator.dead_stats(tenant=tenant)))
 
 
 @router.post("/{id:segment}/replay", responses=documented(404, 409, 507))
-async def replay_one(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> answers.Job:  # noqa: A002 the contract's own word
+async def replay_one(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> responses.Job:  # noqa: A002 the contract's own word
     """Arm one failed or cancelled job again."""
-    return answers.Job.model_validate(shown.job(await operator.replay(id, tenant=tenant)))
+    return responses.Job.model_validate(shown.job(await operator.replay(id, tenant=tenant)))
 
 
 @router.post("/replay", responses=documented(400, 404, 507))

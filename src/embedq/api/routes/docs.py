@@ -8,7 +8,7 @@ from fastapi import Path as InPath
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 STATIC = Path(__file__).parents[1] / "static"

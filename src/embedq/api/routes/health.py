@@ -4,10 +4,10 @@ from fastapi import APIRouter, Request, Response
 
 from embedq import __version__
 from embedq.api import reports
+from embedq.api.dependencies import TheMetrics, TheOperator
 from embedq.api.guard import TRUSTED
 from embedq.api.problems import RETRY_SECONDS, documented
-from embedq.api.rooms import TheMetrics, TheOperator
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 from embedq.errors import StoreError
 from embedq.metrics import CONTENT_TYPE
 

@@ -4,35 +4,35 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from embedq.api import answers, requests
+from embedq.api import requests, responses
+from embedq.api.dependencies import TheClient, TheOperator
 from embedq.api.parameters import Cursor, JobPath, Limit, OfCollection, OfTenant
 from embedq.api.problems import documented
-from embedq.api.rooms import TheClient, TheOperator
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 from embedq.model import JobFilter, JobStatus
 from embedq.operator import shown
 
 router = APIRouter(tags=["jobs"], route_class=StrictRoute)
-NOTHING_TO_DO = {"model": answers.Receipt, "description": "The vector is current and no job is there: nothing to do"}
+NOTHING_TO_DO = {"model": responses.Receipt, "description": "The vector is current and no job is there: nothing to do"}
 
 
 @router.post(
     "/jobs/embedding",
     status_code=201,
-    response_model=answers.Job | answers.Receipt,
+    response_model=responses.Job | responses.Receipt,
     responses={200: NOTHING_TO_DO, **documented(400, 404, 507)},
 )
 async def create_job(
     body: requests.NewJob, client: TheClient, operator: TheOperator, response: Response
-) -> answers.Job | answers.Receipt:
+) -> responses.Job | responses.Receipt:
     """Give a record a job. One that is queued already is answered with as it is."""
     receipt = await client.enqueue(
         body.collection, body.record_id, force=body.force, priority=body.priority, tenant=body.tenant
     )
     if receipt.job_id is None:
         response.status_code = 200
-        return answers.Receipt.model_validate(receipt)
-    return answers.Job.model_validate(shown.job(await operator.job(receipt.job_id)))
+        return responses.Receipt.model_validate(receipt)
+    return responses.Job.model_validate(shown.job(await operator.job(receipt.job_id)))
 
 
 @router.get("/jobs/embedding", responses=documented(404))
@@ -43,20 +43,20 @@ async def list_jobs(
     tenant: OfTenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> answers.JobPage:
+) -> responses.JobPage:
     """List jobs."""
     which = JobFilter(status=status, collection=collection, tenant=tenant)
     page = await operator.jobs(which, limit=limit, cursor=cursor)
-    return answers.JobPage.model_validate(shown.jobs(page))
+    return responses.JobPage.model_validate(shown.jobs(page))
 
 
 @router.get("/jobs/embedding/{id:segment}", responses=documented(404))
-async def read_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> answers.Job:  # noqa: A002 the contract's own word
+async def read_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> responses.Job:  # noqa: A002 the contract's own word
     """Read a job."""
-    return answers.Job.model_validate(shown.job(await operator.job(id, tenant=tenant)))
+    return responses.Job.model_validate(shown.job(await operator.job(id, tenant=tenant)))
 
 
 @router.delete("/jobs/embedding/{id:segment}", responses=documented(404, 409, 507))
-async def cancel_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> answers.Job:  # noqa: A002 the contract's own word
+async def cancel_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> responses.Job:  # noqa: A002 the contract's own word
     """Cancel a job that is pending or processing."""
-    return answers.Job.model_validate(shown.job(await operator.cancel(id, tenant=tenant)))
+    return responses.Job.model_validate(shown.job(await operator.cancel(id, tenant=tenant)))

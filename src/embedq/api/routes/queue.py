@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from embedq.api import reports
+from embedq.api.dependencies import TheOperator
 from embedq.api.parameters import OfCollection, OfTenant
 from embedq.api.presence import while_connected
 from embedq.api.problems import documented
-from embedq.api.rooms import TheOperator
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 from embedq.operator import shown
 
 router = APIRouter(prefix="/admin/queue", tags=["queue"], route_class=StrictRoute)

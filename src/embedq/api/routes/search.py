@@ -2,18 +2,18 @@
 
 from fastapi import APIRouter
 
-from embedq.api import answers, requests
+from embedq.api import requests, responses
+from embedq.api.dependencies import TheClient
 from embedq.api.parameters import Name
 from embedq.api.problems import documented
-from embedq.api.rooms import TheClient
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 from embedq.client import shown
 
 router = APIRouter(tags=["search"], route_class=StrictRoute)
 
 
 @router.post("/collections/{collection:segment}/search", responses=documented(400, 404, 507))
-async def search(collection: Name, body: requests.Search, client: TheClient) -> answers.Found:
+async def search(collection: Name, body: requests.Search, client: TheClient) -> responses.Found:
     """Find records by meaning, by words, or both.
 
     Where no query vector can be had, `auto` and `hybrid` answer by words and say why; `semantic` answers 503.
@@ -21,4 +21,4 @@ async def search(collection: Name, body: requests.Search, client: TheClient) -> 
     found = await client.search(
         collection, body.query, k=body.k, mode=body.mode, filter=body.filter, tenant=body.tenant
     )
-    return answers.Found.model_validate(shown.answer(found))
+    return responses.Found.model_validate(shown.answer(found))

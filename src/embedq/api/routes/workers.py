@@ -3,10 +3,10 @@
 from fastapi import APIRouter
 
 from embedq.api import reports, requests
+from embedq.api.dependencies import TheOperator
 from embedq.api.parameters import MAX_PAGE, Cursor, JobPath, Limit, page
 from embedq.api.problems import documented
-from embedq.api.rooms import TheOperator
-from embedq.api.strict import StrictRoute
+from embedq.api.route import StrictRoute
 from embedq.model import HealthReport
 from embedq.operator.report import fleet_facts, worker_facts
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from embedq.errors import StoreError
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import Connection, connect
-from embedq.stores.postgres.faults import Fault
+from embedq.stores.postgres.errors import Fault
 
 CHANNEL = "embedq"
 RING = "SET LOCAL synchronous_commit = off; NOTIFY embedq"  # one transaction; what it tells of is on disk already

@@ -15,7 +15,7 @@ from embedq.model import NewRecord, Receipt, RecordId
 from embedq.policy.texts import Limits
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.faults import is_undone
+from embedq.stores.postgres.errors import is_undone
 from embedq.stores.postgres.moments import text_of
 from embedq.stores.postgres.putting import CHANGED, as_json, receipts, rows_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from embedq.errors import Conflict, NotFound
 from embedq.model import RetryPolicy
-from embedq.stores.noted import read_retry, read_text_from
+from embedq.stores.columns import read_retry, read_text_from
 from embedq.stores.postgres.connection import Connection
 
 COLUMNS = """id, name, revision, space, text_from, priority, retry,

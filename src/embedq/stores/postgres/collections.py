@@ -9,7 +9,7 @@ from typing import Any
 from embedq.errors import Conflict, Invalid, NotFound, StoreError
 from embedq.model import Collection, Declaration, EmbedderName, NewRecord, Priority, RecordId, Space, SpaceId
 from embedq.policy.texts import Limits, compose, hash_of
-from embedq.stores.noted import read_retry, read_text_from, write_retry, write_text_from
+from embedq.stores.columns import read_retry, read_text_from, write_retry, write_text_from
 from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import FIND, find, made
 from embedq.stores.postgres.connection import Connection

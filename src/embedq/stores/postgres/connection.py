@@ -8,7 +8,7 @@ import asyncpg
 from embedq.errors import StoreUnusable
 from embedq.stores.postgres import vectors
 from embedq.stores.postgres.address import Address
-from embedq.stores.postgres.faults import Fault, is_lost, translated
+from embedq.stores.postgres.errors import Fault, is_lost, translated
 
 CONNECT_SECONDS = 10.0  # for each host
 SILENCE_MS = 20_000  # unanswered for so long, a connection is dead: its host is gone without a word

@@ -20,7 +20,7 @@ from embedq.model import (
     Vector,
 )
 from embedq.policy.texts import Limits
-from embedq.stores.noted import Listed
+from embedq.stores.columns import Listed
 from embedq.stores.postgres import callers, collections, keeping, putting, reading, searching
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
@@ -104,7 +104,7 @@ class PostgresCorpus:
         async def work(db: Connection) -> list[RecordId]:
             found = await find(db, collection)
             found.check_writable()
-            gone = set(await db.fetchval(keeping.RETIRE, found.id, found.space, list(records), purge, now))
+            gone = set(await db.fetchval(keeping.DELETE_RECORDS, found.id, found.space, list(records), purge, now))
             return [record for record in dict.fromkeys(records) if record in gone]
 
         return await self._database.write(work, repeat=False)

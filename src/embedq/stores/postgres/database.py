@@ -14,7 +14,7 @@ from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.bell import Bell
 from embedq.stores.postgres.catalogue import Catalogue
 from embedq.stores.postgres.connection import OWN_PATH_HERE, Connection, connect_to_installed
-from embedq.stores.postgres.faults import NOT_READ_COMMITTED, Fault, is_lost, is_undone, state_of, translated
+from embedq.stores.postgres.errors import NOT_READ_COMMITTED, Fault, is_lost, is_undone, state_of, translated
 from embedq.stores.postgres.pool import Lane, Pool
 from embedq.stores.wake import Wake
 from embedq.telemetry import Event, Telemetry

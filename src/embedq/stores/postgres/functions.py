@@ -11,7 +11,7 @@ from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.quoting import with_vectors_of
 from embedq.stores.postgres.rights import ISSUE
 
-WRITERS = ("templates.py", "written.py")  # what is in a table's own functions and triggers
+WRITERS = ("templates.py", "generated_sql.py")  # what is in a table's own functions and triggers
 INSTALLED = "SELECT version, digest FROM embedq.functions"
 NOTE = """
 INSERT INTO embedq.functions (version, digest) VALUES ($1, $2)

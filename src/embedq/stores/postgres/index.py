@@ -10,7 +10,7 @@ from embedq.errors import StoreError
 from embedq.model import EmbedderName
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.faults import Fault, translated
+from embedq.stores.postgres.errors import Fault, translated
 from embedq.stores.postgres.quoting import quoted
 from embedq.telemetry import Event
 

@@ -33,19 +33,20 @@ from embedq.telemetry import Event
 
 LEASE = "SELECT * FROM embedq.lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 SETTLE = "SELECT * FROM embedq.settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-TURN = """
+SETTLE_AND_LEASE = """
 SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
-FROM embedq.turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) t
+FROM embedq.settle_and_lease(
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) t
 """
-TURN_WHOLE = """
+COMPLETE_AND_LEASE = """
 SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
-FROM embedq.turn_whole($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) t
+FROM embedq.complete_and_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) t
 """
 RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
 HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
 KNOWN = "SELECT hash, embedding FROM embedq.known($1, $2)"
 FOLD_EVERY = 100  # turns
-MOST_GRANTS = 1024  # batches that are remembered
+MOST_GIVEN = 1024  # batches that are remembered
 
 PAUSE = "UPDATE embedq.control SET paused = true"
 
@@ -69,7 +70,7 @@ class PostgresQueue:
         self._database = database
         self._turns = leasing.Turns()
         self._settles = 0
-        self._grants: OrderedDict[int, Sequence[Lease]] = OrderedDict()
+        self._given: OrderedDict[int, Sequence[Lease]] = OrderedDict()
         self._unanswered: set[int] = set()  # nonces of leases that nobody got
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
@@ -99,13 +100,13 @@ class PostgresQueue:
     async def _turn(self, outcomes: Sequence[Outcome], asked: Sequence[Any], now: datetime | None) -> Any:  # noqa: ANN401 a row
         """Settle and lease in one call: a whole batch that is done at once, anything else in full."""
         fold = self._settles % FOLD_EVERY == 0
-        batch = settling.whole(outcomes, self._grants.pop(outcomes[0].lease.nonce, ()))
+        batch = settling.whole(outcomes, self._given.pop(outcomes[0].lease.nonce, ()))
         if batch is not None:
-            row = await self._call(TURN_WHOLE, *batch, *asked, fold, now)
+            row = await self._call(COMPLETE_AND_LEASE, *batch, *asked, fold, now)
             if row["settled"] is not None:
                 return row
         values = [*settling.arguments(outcomes), False, *asked, fold, now]
-        return await self._call(TURN, *values)
+        return await self._call(SETTLE_AND_LEASE, *values)
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
@@ -206,9 +207,9 @@ class PostgresQueue:
 
     def _remember(self, leases: Sequence[Lease]) -> None:
         """Keep a batch in mind: if all of it is done, it is settled at once."""
-        self._grants[leases[0].nonce] = leases
-        if len(self._grants) > MOST_GRANTS:
-            self._grants.popitem(last=False)
+        self._given[leases[0].nonce] = leases
+        if len(self._given) > MOST_GIVEN:
+            self._given.popitem(last=False)
 
     async def _settle(self, outcomes: Sequence[Outcome], now: datetime | None, *, last: bool) -> Settled:
         """Settle alone. It may be told twice, so a lost connection is no reason to give up."""

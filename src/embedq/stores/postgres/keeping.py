@@ -6,7 +6,7 @@ from typing import Any
 
 from embedq.errors import NotFound
 from embedq.model import JobFilter, JobId, JobStatus, Missing, Receipt, RecordId, Rescued, WorkerId
-from embedq.stores.noted import number
+from embedq.stores.columns import number
 from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
@@ -29,7 +29,7 @@ RECONCILE = "SELECT embedq.reconcile($1, $2, $3, $4, $5)"
 ENQUEUE = "SELECT * FROM embedq.enqueue($1, $2, $3, $4, $5, $6)"
 CANCEL = "SELECT embedq.cancel($1, $2, $3)"
 REVIVE = "SELECT embedq.revive($1, $2)"
-RETIRE = "SELECT embedq.retire($1, $2, $3, $4, $5)"
+DELETE_RECORDS = "SELECT embedq.delete_records($1, $2, $3, $4, $5)"
 REMOVE_DROPPED = "SELECT embedq.remove_dropped($1, $2)"
 PURGE_JOBS = f"SELECT * FROM embedq.purge_jobs($3, {NOW} - $2::interval, $4)"
 PURGE_REST = f"SELECT embedq.purge_rest({NOW} - $2::interval, $3)"

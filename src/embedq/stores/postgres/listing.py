@@ -7,7 +7,7 @@ from typing import Any
 
 from embedq.errors import Invalid
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priority, Reason, RecordId, WorkerId
-from embedq.stores.noted import number, read_retry
+from embedq.stores.columns import number, read_retry
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.collections import SPACE, read_space
 from embedq.stores.postgres.connection import Connection

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from embedq.errors import StoreBusy, StoreError
 from embedq.stores.postgres.connection import Connection
-from embedq.stores.postgres.faults import Fault, is_lost
+from embedq.stores.postgres.errors import Fault, is_lost
 
 MOST = 8  # connections per event loop; opened when they are needed
 CLOSE_SECONDS = 5.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId
 from embedq.policy.texts import check_answer
-from embedq.stores.noted import Listed, number
+from embedq.stores.columns import Listed, number
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.keys import SPACE_BITS, job_id

@@ -8,7 +8,7 @@ import asyncpg
 from embedq.errors import StoreUnusable
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
-from embedq.stores.postgres.faults import Fault, translated
+from embedq.stores.postgres.errors import Fault, translated
 from embedq.stores.postgres.quoting import quoted
 
 KINDS = {"embedq_reader": "reader", "embedq_writer": "writer", "embedq_worker": "worker"}

@@ -10,7 +10,7 @@ from embedq.errors import NotFound, StoreUnusable
 from embedq.stores.postgres import functions, rights
 from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
-from embedq.stores.postgres.faults import Fault, state_of, translated
+from embedq.stores.postgres.errors import Fault, state_of, translated
 from embedq.stores.postgres.quoting import with_vectors_of
 
 LOCK = 7308894613905473  # of whoever installs: others wait, and find the work done

@@ -5,7 +5,7 @@ from typing import Self
 from embedq.policy.texts import Limits
 from embedq.stores.postgres import index, rights
 from embedq.stores.postgres.address import parse
-from embedq.stores.postgres.attaching.side import PostgresAttaching
+from embedq.stores.postgres.attaching.attached_tables import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.jobs import PostgresQueue

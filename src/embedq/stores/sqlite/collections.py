@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from embedq.errors import Conflict, Invalid, NotFound
 from embedq.model import Collection, Declaration, EmbedderName, Priority, RetryPolicy, Space, SpaceId
 from embedq.policy.texts import compose, hash_of
-from embedq.stores.noted import read_retry, read_text_from, write_retry, write_text_from
+from embedq.stores.columns import read_retry, read_text_from, write_retry, write_text_from
 from embedq.stores.sqlite.arming import Arms, arm, note_missing
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import Transaction, ids

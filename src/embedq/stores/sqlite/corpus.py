@@ -21,7 +21,7 @@ from embedq.model import (
     Vector,
 )
 from embedq.policy.texts import Limits
-from embedq.stores.noted import Listed
+from embedq.stores.columns import Listed
 from embedq.stores.sqlite import collections, deleting, keeping, putting, reading, searching
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.moments import clock, stamp

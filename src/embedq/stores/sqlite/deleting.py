@@ -13,7 +13,7 @@ SELECT x.id, x.rid, x.text, x.hash, x.valid_to IS NULL, j.id, j.status
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
 """
-RETIRE = "UPDATE embedq_record SET valid_to = ? WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NULL"
+DELETE = "UPDATE embedq_record SET valid_to = ? WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NULL"
 
 # The vector goes; its row stays for a while to tell the indexes that follow.
 TOMBSTONE = """
@@ -65,7 +65,7 @@ def _retire(tx: Transaction, collection: int, live: Sequence[tuple[int, str]], n
     listed = ids([rid for rid, _ in live])
     for rid, text in live:
         tx.remember_words(rid, text)
-    tx.db.execute(RETIRE, (now, listed))
+    tx.db.execute(DELETE, (now, listed))
     tx.db.execute(TOMBSTONE, (listed,))
     missing = tx.db.execute(NOT_MISSING, (collection, listed)).rowcount
     tx.tally(collection, records=-len(live), missing=-missing)

@@ -22,7 +22,7 @@ from embedq.model import (
 )
 from embedq.stores.sqlite import budgets, leasing, reading, rescuing, settling, workers
 from embedq.stores.sqlite.file import File
-from embedq.stores.sqlite.grants import Grants
+from embedq.stores.sqlite.given_leases import GivenLeases
 from embedq.stores.sqlite.moments import clock, stamp
 from embedq.stores.sqlite.transaction import Transaction
 
@@ -40,7 +40,7 @@ class SqliteQueue:
         """Speak through an opened file."""
         self._file = file
         self._turns = leasing.Turns()
-        self._grants = Grants()
+        self._given = GivenLeases()
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
         """See `ports.Leasing`."""
@@ -56,11 +56,11 @@ class SqliteQueue:
 
         def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Parcel | timedelta | None]:
             moment = stamp(now, tx.now)
-            jobs = settling.settle(tx, outcomes, self._grants, moment) if outcomes else frozenset()
+            jobs = settling.settle(tx, outcomes, self._given, moment) if outcomes else frozenset()
             return jobs, None if then is None else leasing.take(tx, then, self._turns, moment)
 
         jobs, parcel = await self._file.write(work, bulk=True)
-        following = leasing.unpack(parcel, self._grants)
+        following = leasing.unpack(parcel, self._given)
         if then is not None and not then.prefetch and not following.leases:
             self._file.wake.found_nothing(news)
         return Settled(jobs=jobs, next=following)

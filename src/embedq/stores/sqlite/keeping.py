@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from embedq.errors import NotFound
 from embedq.model import EmbeddingStatus, JobFilter, JobId, Missing, Reason, Receipt, RecordId
-from embedq.stores.noted import number
+from embedq.stores.columns import number
 from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
 from embedq.stores.sqlite.collections import find
-from embedq.stores.sqlite.judging import COLUMN
 from embedq.stores.sqlite.keys import CANCELLED, FAILED, OPEN
 from embedq.stores.sqlite.moments import span
 from embedq.stores.sqlite.rescuing import cancel as cancel_jobs
+from embedq.stores.sqlite.settle_one import COLUMN
 from embedq.stores.sqlite.transaction import Transaction, ids, names
 from embedq.stores.sqlite.workers import FORGET
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from embedq.model import Ask, EmbedderName, Lease, Leased, RetryPolicy
 from embedq.stores.sqlite.collections import names
-from embedq.stores.sqlite.grants import Grant, Grants, sums
+from embedq.stores.sqlite.given_leases import GivenLease, GivenLeases, sums
 from embedq.stores.sqlite.keys import KEY, LANE, SOLO_LANES
 from embedq.stores.sqlite.moments import SET_BACK, span, when
 from embedq.stores.sqlite.transaction import Transaction, ids
@@ -118,7 +118,7 @@ def _is_as_asked(wanted: EmbedderName | None, provider: str, model: str, asked: 
     return wanted is None or (wanted.provider, wanted.model, wanted.dimensions or 0) == (provider, model, asked)
 
 
-def unpack(parcel: Parcel | timedelta | None, grants: Grants) -> Leased:
+def unpack(parcel: Parcel | timedelta | None, given: GivenLeases) -> Leased:
     """Make leases of what was taken, on the asker's thread, and keep them in mind."""
     if not isinstance(parcel, Parcel):
         return Leased(again_after=parcel)
@@ -126,7 +126,7 @@ def unpack(parcel: Parcel | timedelta | None, grants: Grants) -> Leased:
     counted = sums([row[2] for row in parcel.taken], [row[0] % LANE for row in parcel.taken])
     jobs = [lease.job_id for lease in leases]
     right = (parcel.token, parcel.nonce)
-    grants.remember(Grant(*right, parcel.worker, parcel.space, parcel.since, jobs, parcel.listed, counted))
+    given.remember(GivenLease(*right, parcel.worker, parcel.space, parcel.since, jobs, parcel.listed, counted))
     return Leased(leases=leases)
 
 

@@ -21,7 +21,7 @@ from embedq.model import (
     Vector,
 )
 from embedq.policy.texts import check_answer
-from embedq.stores.noted import Listed, number
+from embedq.stores.columns import Listed, number
 from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.keys import LANE
 from embedq.stores.sqlite.moments import when

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from embedq.model import ErrorCategory, Fault, JobId, JobStatus, Lease, Reason, RecordId, Rescued, WorkerId
 from embedq.stores.sqlite.arming import queue, unqueue
-from embedq.stores.sqlite.judging import GIVE_UP, write_fault
 from embedq.stores.sqlite.keys import MOST_CRASHES
 from embedq.stores.sqlite.moments import SET_BACK, span
+from embedq.stores.sqlite.settle_one import GIVE_UP, write_fault
 from embedq.stores.sqlite.transaction import Transaction, ids
 
 # Leases that ran out, that were renewed in the future (the clock was set back), that were not renewed for a span, or

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from embedq.model import Done, JobId, Outcome
-from embedq.stores.sqlite.grants import Grant, Grants
-from embedq.stores.sqlite.judging import Judged, judge
+from embedq.stores.sqlite.given_leases import GivenLease, GivenLeases
+from embedq.stores.sqlite.settle_one import Judged, judge
 from embedq.stores.sqlite.transaction import Transaction, ids
 
 LEASE = "SELECT worker, since, jobs FROM embedq_lease WHERE token = ? AND nonce = ?"
@@ -51,37 +51,39 @@ class _DoesNotFit(Exception):
     """Something in the batch is not as it was when it was leased."""
 
 
-def settle(tx: Transaction, outcomes: Sequence[Outcome], grants: Grants, now: int) -> frozenset[JobId]:
+def settle(tx: Transaction, outcomes: Sequence[Outcome], given: GivenLeases, now: int) -> frozenset[JobId]:
     """Record how attempts ended; answer with the jobs that were still ours."""
     leases = {(outcome.lease.token, outcome.lease.nonce) for outcome in outcomes}
     if len(leases) == 1:
-        return frozenset(_settle_batch(tx, leases.pop(), outcomes, grants, now))
+        return frozenset(_settle_batch(tx, leases.pop(), outcomes, given, now))
     ours: set[JobId] = set()
     for right in sorted(leases):
         batch = [outcome for outcome in outcomes if (outcome.lease.token, outcome.lease.nonce) == right]
-        ours |= _settle_batch(tx, right, batch, grants, now)
+        ours |= _settle_batch(tx, right, batch, given, now)
     return frozenset(ours)
 
 
-def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], grants: Grants, now: int) -> set[JobId]:
+def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], given: GivenLeases, now: int) -> set[JobId]:
     """Settle a whole batch at once if everything in it is done and as it was; else job by job."""
-    grant = grants.recall(right[1])
-    if grant is not None and _is_of(grant, right, batch) and (done := _all_done(batch)):
+    given_lease = given.recall(right[1])
+    if given_lease is not None and _is_of(given_lease, right, batch) and (done := _all_done(batch)):
         tx.db.execute("SAVEPOINT batch")
         try:
-            _complete(tx, grant, done, now)
+            _complete(tx, given_lease, done, now)
         except _DoesNotFit:
             tx.db.execute("ROLLBACK TO batch")
         else:
-            return set(grant.jobs)
+            return set(given_lease.jobs)
         finally:
             tx.db.execute("RELEASE batch")
     return _settle_each(tx, right, batch, now)
 
 
-def _is_of(grant: Grant, right: Right, batch: Sequence[Outcome]) -> bool:
+def _is_of(given_lease: GivenLease, right: Right, batch: Sequence[Outcome]) -> bool:
     """Say whether a batch is just what was given under this lease."""
-    return (grant.token, grant.nonce) == right and [outcome.lease.job_id for outcome in batch] == grant.jobs
+    return (given_lease.token, given_lease.nonce) == right and [
+        outcome.lease.job_id for outcome in batch
+    ] == given_lease.jobs
 
 
 def _all_done(batch: Sequence[Outcome]) -> list[Done]:
@@ -94,22 +96,22 @@ def _all_done(batch: Sequence[Outcome]) -> list[Done]:
     return done if len(done) == len(batch) else []
 
 
-def _complete(tx: Transaction, grant: Grant, batch: Sequence[Done], now: int) -> None:
+def _complete(tx: Transaction, given_lease: GivenLease, batch: Sequence[Done], now: int) -> None:
     """Settle a batch. A job that is open and not armed since its lease has a live record with the leased text."""
-    if tx.db.execute(END_LEASE, (grant.token, grant.nonce, grant.listed)).rowcount != 1:
+    if tx.db.execute(END_LEASE, (given_lease.token, given_lease.nonce, given_lease.listed)).rowcount != 1:
         raise _DoesNotFit
-    row = (now, grant.since, grant.worker, grant.token, grant.nonce, grant.listed)
+    row = (now, given_lease.since, given_lease.worker, given_lease.token, given_lease.nonce, given_lease.listed)
     if tx.db.execute(COMPLETE, row).rowcount != len(batch):
         raise _DoesNotFit
     embedded = [outcome for outcome in batch if outcome.vector is not None]
     if embedded:
         _store(tx.db, embedded)
-        tx.db.execute(SUCCESS, (now, grant.space))
-    for collection, count, _ in grant.sums:
-        found = tx.db.execute(FOUND, (collection, grant.listed)).rowcount if embedded else 0
+        tx.db.execute(SUCCESS, (now, given_lease.space))
+    for collection, count, _ in given_lease.sums:
+        found = tx.db.execute(FOUND, (collection, given_lease.listed)).rowcount if embedded else 0
         tx.tally(collection, open_=-count, completed=count, missing=-found)
     if embedded:
-        queued = sum(queued for _, _, queued in grant.sums) / sum(count for _, count, _ in grant.sums)
+        queued = sum(queued for _, _, queued in given_lease.sums) / sum(count for _, count, _ in given_lease.sums)
         tx.stored.append((len(embedded), (now - queued) / 1000))
 
 

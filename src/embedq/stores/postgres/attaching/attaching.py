@@ -9,12 +9,12 @@ from embedq.attachment import Attachment
 from embedq.errors import Conflict, NotFound, StoreError
 from embedq.model import Declaration
 from embedq.stores.postgres import collections
-from embedq.stores.postgres.attaching.arranging import arrange, clear, remember_shape
+from embedq.stores.postgres.attaching.installing import arrange, clear, remember_shape
 from embedq.stores.postgres.attaching.source import Source, look
 from embedq.stores.postgres.catalogue import FIND, Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.faults import state_of
+from embedq.stores.postgres.errors import state_of
 from embedq.stores.postgres.rights import become_owner, check_owner
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 -- Write records that were never there, with their jobs; answer with their numbers, in the order of the arguments, and
 -- NULL where another writer was faster. Ids come sorted: two writers of the same new ids never wait in a circle.
-CREATE FUNCTION plant(
+CREATE FUNCTION insert_records(
   p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
   p_priorities smallint[], p_places int[], p_now timestamptz
 ) RETURNS bigint[]
@@ -38,7 +38,7 @@ $$;
 
 -- Write records that were there and differ, and arm those that RULES 3 says. Records are locked, then jobs; only what
 -- is read after that decides.
-CREATE FUNCTION revise(
+CREATE FUNCTION update_records(
   p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
   p_priorities smallint[], p_now timestamptz
 ) RETURNS void
@@ -134,7 +134,7 @@ BEGIN
   END IF;
   SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
   IF known IS NULL THEN
-    answer.fresh := plant(p_collection, answer.space, p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities,
+    answer.fresh := insert_records(p_collection, answer.space, p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities,
       p_places, moment);
     IF array_position(answer.fresh, NULL) IS NULL THEN
       IF p_notify THEN
@@ -157,7 +157,7 @@ BEGIN
       u (id, text, hash, attributes, tenant, priority, place)
     WHERE NOT EXISTS (SELECT FROM record x WHERE x.collection = p_collection AND x.id = u.id);
     IF n.ids IS NOT NULL THEN
-      PERFORM plant(p_collection, answer.space, n.ids, n.texts, n.hashes, n.attributes, n.tenants, n.priorities,
+      PERFORM insert_records(p_collection, answer.space, n.ids, n.texts, n.hashes, n.attributes, n.tenants, n.priorities,
         n.places, moment);
     END IF;
   END IF;
@@ -171,7 +171,7 @@ BEGIN
   WHERE x.valid_to IS NOT NULL OR x.hash <> u.hash OR x.attributes <> coalesce(u.attributes, '{}')
     OR x.tenant IS DISTINCT FROM u.tenant OR (j.status = 0 AND u.priority > j.priority);
   IF e.ids IS NOT NULL THEN
-    PERFORM revise(p_collection, answer.space, e.ids, e.texts, e.hashes, e.attributes, e.tenants, e.priorities, moment);
+    PERFORM update_records(p_collection, answer.space, e.ids, e.texts, e.hashes, e.attributes, e.tenants, e.priorities, moment);
   END IF;
   IF p_notify THEN
     PERFORM pg_notify('embedq', '');

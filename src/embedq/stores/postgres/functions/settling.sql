@@ -437,7 +437,7 @@ END
 $$;
 
 -- Complete one whole batch and lease the next: one call, one commit. If the batch is not as it was, nothing happens.
-CREATE FUNCTION turn_whole(
+CREATE FUNCTION complete_and_lease(
   p_token bigint, p_nonce bigint, p_jobs bigint[], p_hashes bytea[], p_vectors vector[], p_truncated boolean[],
   p_worker text, p_asked int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_next_nonce bigint, p_fold boolean, p_now timestamptz,
@@ -460,7 +460,7 @@ END
 $$;
 
 -- Settle attempts of any kind and lease the next batch: one call, one commit.
-CREATE FUNCTION turn(
+CREATE FUNCTION settle_and_lease(
   p_tokens bigint[], p_nonces bigint[], p_ends int[], p_jobs bigint[], p_hashes bytea[], p_vectors vector[],
   p_truncated boolean[], p_outcomes jsonb[], p_last boolean,
   p_worker text, p_asked int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,

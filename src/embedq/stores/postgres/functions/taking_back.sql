@@ -38,7 +38,7 @@ $$;
 -- Delete records and cancel their jobs; a dead letter that is there stays. With p_purge text and vector go for good, and so
 -- does what a lease of before still brings: its number is read after `withdraw`, which waits for a lease under way.
 -- Answer with the records that were there.
-CREATE FUNCTION retire_rows(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz)
+CREATE FUNCTION delete_record_rows(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz)
 RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -79,12 +79,12 @@ END
 $$;
 
 -- The same for callers: what they delete is nobody else's.
-CREATE FUNCTION retire(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz) RETURNS text[]
+CREATE FUNCTION delete_records(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
   PERFORM require_detached(p_collection);
-  RETURN retire_rows(p_collection, (SELECT c.space FROM collection c WHERE c.id = p_collection), p_ids, p_purge, p_now);
+  RETURN delete_record_rows(p_collection, (SELECT c.space FROM collection c WHERE c.id = p_collection), p_ids, p_purge, p_now);
 END
 $$;
 
@@ -95,7 +95,7 @@ DECLARE
   request jsonb := p_request::jsonb;
   gone text[];
 BEGIN
-  SELECT retire(c.id, c.space, ARRAY(SELECT jsonb_array_elements_text(request -> 'ids')), (request ->> 'purge')::boolean,
+  SELECT delete_records(c.id, c.space, ARRAY(SELECT jsonb_array_elements_text(request -> 'ids')), (request ->> 'purge')::boolean,
     (request ->> 'now')::timestamptz) INTO gone
   FROM collection c WHERE c.id = (request ->> 'collection')::int;
   RETURN to_json(coalesce(gone, '{}'))::text;

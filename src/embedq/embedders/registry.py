@@ -9,7 +9,7 @@ from embedq.model import EmbedderName
 from embedq.ports import Embedder
 
 
-class EmbedderShelf:
+class EmbedderRegistry:
     """The embedders of this process: each is built once, shared by workers and queries, and closed at the end."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -13,14 +13,14 @@ from embedq.policy.attempts import THROTTLING, delay, fault_of
 from embedq.policy.echoes import cleared
 from embedq.ports import Embedder
 from embedq.telemetry import Event
-from embedq.worker.answers import checked
-from embedq.worker.flight import Flight
-from embedq.worker.kit import Kit
+from embedq.worker.checking import checked
+from embedq.worker.context import WorkerContext
+from embedq.worker.in_flight import InFlight
 
 FRESH_SECONDS = 0.1  # what the store said longer ago is asked again: another process may have changed it
 
 
-class State(StrEnum):
+class Availability(StrEnum):
     """Whether an embedder can be asked."""
 
     READY = "ready"
@@ -29,17 +29,17 @@ class State(StrEnum):
     GONE = "gone"  # no collection uses its space any more
 
 
-class Seat:
+class EmbedderState:
     """The place of one space's embedder in this process."""
 
-    def __init__(self, kit: Kit, space: Space) -> None:
+    def __init__(self, context: WorkerContext, space: Space) -> None:
         """Reserve the place; the embedder is built later."""
-        self._kit = kit
+        self._context = context
         self.space = space
         self.embedder: Embedder | None = None
-        self.state = State.RESTING
+        self.availability = Availability.RESTING
         self.streak = 0  # failed calls in a row
-        self.flight = Flight()
+        self.in_flight = InFlight()
         self.probing = asyncio.Lock()
         self._throttles = 0  # refusals in a row
         self._waited = timedelta(0)  # for the budget, last time
@@ -62,19 +62,19 @@ class Seat:
 
     @property
     def _budget(self) -> Budget | None:
-        return self._kit.options.budget if self.embedder is not None and self.embedder.remote else None
+        return self._context.options.budget if self.embedder is not None and self.embedder.remote else None
 
     async def allowance(self) -> timedelta:
         """Take one request from the fleet's budget. Zero: go. Else how long to wait."""
-        now = self._kit.timing.monotonic()
+        now = self._context.timing.monotonic()
         is_free = self._free_at > max(self._held_at, now - FRESH_SECONDS)
         if self.embedder is None or not self.embedder.remote or is_free:
             return timedelta(0)
-        wait = self._waited = await self._kit.store.take(self.space.id, self._budget)
+        wait = self._waited = await self._context.store.take(self.space.id, self._budget)
         if self._budget is None and not wait:
             self._free_at = now
         if wait:
-            self._kit.telemetry.emit(
+            self._context.telemetry.emit(
                 Event.BUDGET_EMPTY, space=str(self.space), model=self.name, seconds=wait.total_seconds()
             )
         return wait
@@ -86,7 +86,7 @@ class Seat:
 
     async def ask(self, texts: Sequence[str]) -> Vector:
         """Call the embedder once. Whatever comes back is an answer that was checked, or an error that was counted."""
-        started = self._kit.timing.monotonic()
+        started = self._context.timing.monotonic()
         try:
             vectors = await self._answer(texts)
         except NotNow as error:
@@ -96,21 +96,21 @@ class Seat:
             raise  # not the embedder's
         except Exception as error:
             self.streak += 1
-            self._kit.pulse.fail(self.name, fault_of(error).code, error)
+            self._context.health.fail(self.name, fault_of(error).code, error)
             self._tell(len(texts), started, "failed", error)
             raise
         self.streak = self._throttles = 0
-        self._kit.pulse.succeed(self.name)
+        self._context.health.succeed(self.name)
         self._tell(len(texts), started, "ok")
         return vectors
 
     async def hold(self, error: NotNow) -> timedelta:
         """Keep the fleet from asking this provider for as long as it said; answer with how long that is."""
         asked = error.retry_after or timedelta(0)
-        span = asked if asked > timedelta(0) else delay(THROTTLING, self._throttles, self._kit.timing.chance())
+        span = asked if asked > timedelta(0) else delay(THROTTLING, self._throttles, self._context.timing.chance())
         self._throttles += 1
-        self._held_at = self._kit.timing.monotonic()
-        self._kit.telemetry.emit(
+        self._held_at = self._context.timing.monotonic()
+        self._context.telemetry.emit(
             Event.THROTTLED,
             level="warning",
             space=str(self.space),
@@ -118,13 +118,13 @@ class Seat:
             seconds=span.total_seconds(),
             error=str(error),
         )
-        await self._kit.store.hold(self.space.id, span)
+        await self._context.store.hold(self.space.id, span)
         return span
 
     async def _answer(self, texts: Sequence[str]) -> Vector:
         if self.embedder is None:
             raise Transient(f"{self.name} is not built yet")
-        deadline = self._kit.options.attempt_deadline.total_seconds()
+        deadline = self._context.options.attempt_deadline.total_seconds()
         try:
             async with asyncio.timeout(deadline):
                 answer = await self.embedder.embed(texts)
@@ -134,19 +134,19 @@ class Seat:
             raise cleared(error, texts) from None
         vectors = checked(answer, texts=len(texts), dimensions=self.space.dimensions)
         if self.space.dimensions is None:
-            fixed = await self._kit.store.learn(self.space.id, vectors.shape[1])
+            fixed = await self._context.store.learn(self.space.id, vectors.shape[1])
             self.space = replace(self.space, dimensions=fixed)
             vectors = checked(vectors, texts=len(texts), dimensions=fixed)
         return vectors
 
     def _tell(self, texts: int, started: float, outcome: str, error: Exception | None = None) -> None:
-        self._kit.telemetry.emit(
+        self._context.telemetry.emit(
             Event.EMBEDDED,
             level="warning" if error else "debug",
             space=str(self.space),
             model=self.name,
             texts=texts,
-            seconds=self._kit.timing.monotonic() - started,
+            seconds=self._context.timing.monotonic() - started,
             outcome=outcome,
             code=fault_of(error).code if error else None,
             error=str(error) if error else None,

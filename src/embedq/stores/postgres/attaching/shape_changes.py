@@ -4,8 +4,8 @@ from typing import Any
 
 from embedq.errors import Refused, StoreError, StoreUnusable
 from embedq.stores.postgres import functions
-from embedq.stores.postgres.attaching.arranging import arrange, remember_shape
 from embedq.stores.postgres.attaching.attaching import COLUMNS, LOCK_TIMEOUT, is_busy, made_for, read
+from embedq.stores.postgres.attaching.installing import arrange, remember_shape
 from embedq.stores.postgres.attaching.source import look_at
 from embedq.stores.postgres.attaching.templates import DEAF
 from embedq.stores.postgres.catalogue import find

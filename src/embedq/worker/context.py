@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from embedq.ports import Store
 from embedq.telemetry import Telemetry
+from embedq.worker.health import PoolHealth
 from embedq.worker.options import WorkerOptions
-from embedq.worker.pulse import Pulse
 
 
 def _wall_clock() -> datetime:
@@ -28,14 +28,14 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kit:
+class WorkerContext:
     """The store, the voice and the watch that the parts of one pool share."""
 
     store: Store
     telemetry: Telemetry
     options: WorkerOptions
     timing: Timing
-    pulse: Pulse
+    health: PoolHealth
     stopping: asyncio.Event
     seeking: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the worker that looks for work
 

@@ -7,7 +7,7 @@ import asyncpg
 from embedq.attachment import Attachment
 from embedq.errors import Invalid
 from embedq.stores.postgres import functions
-from embedq.stores.postgres.attaching import written
+from embedq.stores.postgres.attaching import generated_sql
 from embedq.stores.postgres.attaching.source import Source
 from embedq.stores.postgres.catalogue import Found
 from embedq.stores.postgres.connection import Connection
@@ -37,7 +37,7 @@ NO_PERMISSION = "42501"
 async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, source: Source) -> str | None:
     """Write functions and triggers where they are missing; answer with why some changes would not be seen."""
     version = db.get_server_version().major
-    await _write_functions(db, written.functions(number, home.id, home.space, wanted, source, version=version))
+    await _write_functions(db, generated_sql.functions(number, home.id, home.space, wanted, source, version=version))
     await db.execute(ISSUE)  # who may call the trigger's function could have it run on a table of their own
     there = await db.fetch(TRIGGERS, f"note_{number}")
     parts = {part["oid"]: part for part in await db.fetch(PARTS, source.oid)}
@@ -47,7 +47,7 @@ async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, 
     anew = await db.fetchval(WRITTEN, number) != functions.templates_digest()
     fires = {(found["oid"], found["trigger"]): found["fires"] for found in there}
     for part in parts.values():
-        for statement in written.triggers(number, _name(part), _wanting(number, part, fires, anew=anew)):
+        for statement in generated_sql.triggers(number, _name(part), _wanting(number, part, fires, anew=anew)):
             await db.execute(statement)
     asleep = sorted({_name(found) for found in there if found["fires"] == ASLEEP and found["oid"] in parts})
     return f"its triggers are disabled: ALTER TABLE {asleep[0]} ENABLE TRIGGER ALL" if asleep else None
@@ -55,8 +55,8 @@ async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, 
 
 def _wanting(number: int, part: asyncpg.Record, fires: Mapping[tuple[int, str], str], *, anew: bool) -> Iterator[str]:
     """List the triggers that a table or partition lacks, or that fire at the wrong times; who disabled one means it."""
-    for name, (_, when) in written.TRIGGERS.items():
-        found = fires.get((part["oid"], written.trigger(number, name)))
+    for name, (_, when) in generated_sql.TRIGGERS.items():
+        found = fires.get((part["oid"], generated_sql.trigger(number, name)))
         if (found != when or anew) and found != ASLEEP and (part["has_rows"] or name != "row"):
             yield name
 
@@ -65,7 +65,7 @@ async def clear(db: Connection, number: int) -> None:
     """Take functions and triggers away."""
     for found in await db.fetch(TRIGGERS, f"note_{number}"):
         await db.execute(f"DROP TRIGGER {quoted(found['trigger'])} ON {_name(found)}")
-    for function in written.FUNCTIONS:
+    for function in generated_sql.FUNCTIONS:
         await db.execute(f"DROP FUNCTION IF EXISTS embedq.{function.format(id=number)}")
 
 

@@ -8,7 +8,7 @@ from embedq.model import JobId, Lease
 _Key = tuple[JobId, int]
 
 
-class Held:
+class HeldLeases:
     """What one worker holds. The heartbeat's thread reads it while the worker changes it."""
 
     def __init__(self) -> None:

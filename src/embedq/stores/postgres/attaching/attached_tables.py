@@ -10,7 +10,7 @@ from embedq.attachment import Attached, Attachment
 from embedq.errors import NotFound, StoreError
 from embedq.model import Declaration
 from embedq.policy.texts import Limits
-from embedq.stores.postgres.attaching import attaching, listing, mending
+from embedq.stores.postgres.attaching import attaching, listing, shape_changes
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.rights import owner
 from embedq.telemetry import Event
@@ -77,8 +77,8 @@ class PostgresAttaching:
         """Follow tables that have changed their shape; one who may not tells of them, once."""
         found = await self._database.run(owner, repeat=True)
         if found is None or found[1]:
-            return await mending.mend(self._database)
-        left = await mending.left_to_owner(self._database)
+            return await shape_changes.mend(self._database)
+        left = await shape_changes.left_to_owner(self._database)
         for collection in left.keys() - self._left:
             self._database.telemetry.emit(
                 Event.TABLE_TROUBLE, level="error", collection=collection, error=left[collection]

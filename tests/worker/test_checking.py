@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedq.errors import Transient, Unavailable
-from embedq.worker.answers import checked
+from embedq.worker.checking import checked
 
 
 def test_a_good_answer_is_float32_rows() -> None:

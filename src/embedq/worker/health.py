@@ -11,7 +11,7 @@ from embedq.telemetry import Event, Telemetry
 _LEVELS = {Health.HEALTHY: "info", Health.DEGRADED: "warning", Health.CRITICAL: "critical"}
 
 
-class Pulse:
+class PoolHealth:
     """Follows how calls end and says when the health is another. Any thread may read it."""
 
     def __init__(self, telemetry: Telemetry, now: Callable[[], datetime]) -> None:

@@ -10,7 +10,7 @@ MOST = 1024  # leases that are remembered; older ones are settled job by job
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class GivenLease:
     """A lease as it was given."""
 
     token: int
@@ -23,20 +23,20 @@ class Grant:
     sums: Sequence[tuple[int, int, int]]  # per collection: how many jobs, and the sum of their `queued_at`
 
 
-class Grants:
+class GivenLeases:
     """The leases of this process."""
 
     def __init__(self) -> None:
         """Start with none."""
-        self._known: OrderedDict[int, Grant] = OrderedDict()
+        self._known: OrderedDict[int, GivenLease] = OrderedDict()
 
-    def remember(self, grant: Grant) -> None:
+    def remember(self, given_lease: GivenLease) -> None:
         """Keep a lease in mind."""
-        self._known[grant.nonce] = grant
+        self._known[given_lease.nonce] = given_lease
         if len(self._known) > MOST:
             self._known.popitem(last=False)
 
-    def recall(self, nonce: int) -> Grant | None:
+    def recall(self, nonce: int) -> GivenLease | None:
         """Recall a lease, once. It may have been lost since: the statement that ends it shows."""
         return self._known.pop(nonce, None)
 
