@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from embedq import EmbedQ
 from embedq.model import JobFilter, JobStatus, Reason
 from embedq.operator import DeadReason, Operator
+from embedq.shapes.queue import QueueStatus
 
 from . import shown
 from .directory import COLLECTION
@@ -32,7 +33,7 @@ async def queue(operator: TheOperator) -> dict[str, Any]:
     status = await operator.status()
     dead = status.total("failed")
     worry = f"{dead} embedding jobs were given up on: /api/admin/dead-letters/stats says of what"
-    return {**status.facts(), "alerts": [worry] if dead > MANY_DEAD else []}
+    return {**QueueStatus.of(status).model_dump(mode="json"), "alerts": [worry] if dead > MANY_DEAD else []}
 
 
 @router.get("/dead-letters")

@@ -39,23 +39,55 @@ async def typed(folder: Path, *words: str) -> Any:  # noqa: ANN401 whatever JSON
     ],
 )
 async def test_what_is_read_is_the_same(filled: World, tmp_path: Path, path: str, words: tuple[str, ...]) -> None:
-    """A list holds the same facts at both doors, to the letter: names, priorities, moments."""
+    """A list holds the same facts at both doors, to the letter: names, their order, priorities, moments."""
     asked = (await filled.http.get(path)).json()
 
-    assert await typed(tmp_path, *words) == asked
+    assert json.dumps(await typed(tmp_path, *words)) == json.dumps(asked)
     assert "+00:00" not in json.dumps(asked)
 
 
-async def test_a_search_is_the_same(filled: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/admin/queue/pause", ("pause",)),
+        ("/admin/queue/resume", ("resume",)),
+        ("/admin/queue/retry-failed", ("retry-failed",)),
+        ("/admin/queue/retry-failed?collection=notes", ("retry-failed", "--collection", "notes")),
+        ("/admin/dead/replay", ("dead", "replay", "--all")),
+    ],
+)
+async def test_what_was_done_is_said_alike(filled: World, tmp_path: Path, path: str, words: tuple[str, ...]) -> None:
+    """The same act on the same queue is answered with the same facts at both doors."""
+    await filled.fail_all()
+    asked = (await filled.http.post(path)).json()
+    await filled.fail_all()
+
+    assert json.dumps(await typed(tmp_path, *words)) == json.dumps(asked)
+
+
+async def test_a_drain_ends_alike(filled: World, tmp_path: Path) -> None:
+    """How it ended, what was waited for and what is left; only the seconds are each door's own."""
+    await filled.http.post("/admin/queue/pause")
+    asked = (await filled.http.post("/admin/queue/drain?timeout=0")).json()
+
+    found = await typed(tmp_path, "drain", "--timeout", "0")
+
+    assert list(found) == list(asked)
+    assert found | {"elapsed": 0} == asked | {"elapsed": 0}
+    assert (found["status"], found["waited_for"], found["pending"]) == ("drained", "leased", 1)
+
+
+@pytest.mark.parametrize(("mode", "ids"), [("keyword", {"a", "c"}), ("semantic", {"a"}), ("hybrid", {"a", "c"})])
+async def test_a_search_is_the_same(filled: World, tmp_path: Path, mode: str, ids: set[str]) -> None:
     """Hits, mode, reason and freshness; only the waiting job has grown older meanwhile."""
-    body = {"query": "loom", "mode": "keyword"}
+    body = {"query": "loom", "mode": mode}
     asked = (await filled.http.post("/collections/notes/search", json=body)).json()
 
-    found = await typed(tmp_path, "search", "notes", "loom", "-m", "keyword")
+    found = await typed(tmp_path, "search", "notes", "loom", "-m", mode)
 
     waited = [answer["freshness"].pop("oldest_pending_seconds") for answer in (asked, found)]
-    assert found == asked
-    assert {hit["id"] for hit in found["hits"]} == {"a", "c"}
+    assert json.dumps(found) == json.dumps(asked)
+    assert {hit["id"] for hit in found["hits"]} == ids
     assert 0 <= waited[0] <= waited[1]
 
 
@@ -69,7 +101,7 @@ async def test_the_status_is_the_same(filled: World, tmp_path: Path) -> None:
 
     for answer in (asked, found):
         del answer["oldest_pending_seconds"]
-    assert found == asked
+    assert json.dumps(found) == json.dumps(asked)
     [worker] = found["workers"]["workers"]
     assert worker["last_success_at"] == "2026-01-02T02:04:05Z"
     assert worker["last_seen_at"].endswith("Z")
@@ -94,7 +126,19 @@ async def test_a_replayed_job_is_shown_alike(filled: World, tmp_path: Path) -> N
 
     shown = await typed(tmp_path, "dead", "replay", dead["id"])
 
-    assert shown == (await filled.http.get(f"/jobs/embedding/{dead['id']}")).json()
+    assert json.dumps(shown) == json.dumps((await filled.http.get(f"/jobs/embedding/{dead['id']}")).json())
+
+
+async def test_the_fleet_is_the_same_wherever_it_stands(filled: World) -> None:
+    """A worker has the same facts in the registry, in the status and in readiness."""
+    await filled.http.post("/workers/register", json={"id": "elsewhere"})
+
+    status = (await filled.http.get("/admin/queue/status")).json()["workers"]
+    ready = (await filled.http.get("/health/ready")).json()["workers"]
+    registry = (await filled.http.get("/workers")).json()
+
+    assert status == ready == {name: value for name, value in registry.items() if name != "next_cursor"}
+    assert [worker["id"] for worker in status["workers"]] == ["elsewhere"]
 
 
 @pytest.mark.parametrize("reason", ["record_deleted", "cancelled"])

@@ -27,6 +27,7 @@ from embedq.model import (
 )
 from embedq.operator import DeadReason, Finding, Verdict
 from embedq.settings import load
+from embedq.shapes.queue import QueueStatus, Ready
 from embedq.upkeep import HostLiveness
 
 
@@ -55,7 +56,7 @@ async def test_the_status_counts_by_state_and_collection(app: App) -> None:
     await kill(app, 2)
     await lease(app, 1)
 
-    facts = (await app.operator.status()).facts()
+    facts = QueueStatus.of(await app.operator.status()).model_dump(mode="json")
 
     totals = {name: entry["total"] for name, entry in facts["queue"].items()}
     assert totals == {"pending": 2, "processing": 1, "completed": 0, "failed": 2, "cancelled": 0}
@@ -96,7 +97,7 @@ async def test_recovery_that_is_off_is_said(tmp_path: Path) -> None:
     """Health and doctor say so, since stuck jobs stay then."""
     settings = load(url=f"sqlite:///{tmp_path}/notes.db", embedder="fake", recovery_interval_ms=0)
     async with start(settings, quiet=True) as app:
-        assert (await app.operator.status()).facts()["recovery"] == "off"
+        assert QueueStatus.of(await app.operator.status()).recovery == "off"
         assert any("EMBED_JOB_RECOVERY_INTERVAL=0" in note for note in (await app.operator.status()).notes)
         findings = {finding.check: finding for finding in await app.operator.doctor()}
         assert findings["recovery"].verdict is Verdict.WARNING
@@ -150,7 +151,7 @@ async def test_dead_letters_are_listed_grouped_and_replayed(app: App) -> None:
         await app.operator.replay(first.job_id)
     by_reason = await app.operator.replay_all(JobFilter(reason=Reason.QUOTA))
     assert by_reason.by_collection == {"notes": 1}
-    assert (await app.operator.retry_failed()).facts() == {"total": 1, "by_collection": {"notes": 1}}
+    assert (await app.operator.retry_failed()).by_collection == {"notes": 1}
     assert (await app.operator.retry_failed("notes")).total == 0
     with pytest.raises(NotFound):
         await app.operator.retry_failed("nope")
@@ -302,7 +303,7 @@ async def test_health_is_ready_while_the_database_answers(app: App) -> None:
     ready = await app.operator.health()
 
     assert (ready.ready, ready.database) == (True, "ok")
-    assert ready.facts()["status"] == "ready"
+    assert Ready.of(ready).status == "ready"
 
 
 async def test_a_pause_is_seen_by_other_processes_views(app: App, tmp_path: Path) -> None:

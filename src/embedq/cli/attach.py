@@ -14,12 +14,12 @@ from embedq.attachment import Attached
 from embedq.cli.options import Collection, Embedder, Json, Url, ask
 from embedq.cli.output import console, literal, one_line, print_json, say, warn
 from embedq.cli.tables import Cell, Column, table
-from embedq.client import shown
 from embedq.client.tables import ELSEWHERE
 from embedq.errors import Invalid, NotFound
 from embedq.model import Counts
 from embedq.operator.report import counted
 from embedq.settings import load
+from embedq.shapes import collections as shapes
 
 Table = Annotated[str, typer.Argument(help="The table: NAME, or SCHEMA.NAME.", metavar="TABLE")]
 Key = Annotated[str, typer.Option("--key", help="The key: COLUMN[,COLUMN] of a unique index.")]
@@ -76,7 +76,7 @@ def attach(  # noqa: PLR0913 each is an option that people write
         raise Invalid(ELSEWHERE)  # before a file is made for nothing
     found, counts = ask(url, work, embedder=embedder, make=True)
     if as_json:
-        print_json(shown.attached(found))
+        print_json(shapes.Attached.of(found))
     else:
         pending = counts.get(found.collection, NOTHING).pending
         _say_attached(found, pending, found.adopted if adopt else 0)
@@ -86,7 +86,7 @@ def detach(collection: Collection, *, url: Url = None, as_json: Json = False) ->
     """Leave a table as it was: no triggers, no collection. Vectors in the table's own column stay."""
     ask(url, lambda app: app.client.tables.detach(collection))
     if as_json:
-        print_json({"collection": collection, "status": "detached"})
+        print_json(shapes.Detached(collection=collection))
     else:
         say(f"{literal(collection)} is detached; its table is as it was")
 
@@ -99,7 +99,7 @@ def attachments(*, url: Url = None, as_json: Json = False) -> None:
 
     found, counts = ask(url, look)
     if as_json:
-        print_json({"tables": [shown.attached(one) for one in found]})
+        print_json(shapes.AttachedTables.of(found))
     elif not found:
         say("no table is attached: `embedq attach TABLE --key COLUMN --text COLUMN` attaches one", shade="dim")
     else:

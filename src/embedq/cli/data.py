@@ -14,10 +14,11 @@ from embedq.cli.importing import Source
 from embedq.cli.options import Collection, Json, OfTenant, Url, ask
 from embedq.cli.output import console, count, lane, literal, one_line, print_json, say, share, span, warn
 from embedq.cli.tables import Column, table
-from embedq.client import shown
 from embedq.errors import EmbedderError, SettingsError
-from embedq.model import Answer, Hit, SearchMode
+from embedq.model import Answer, Hit, Page, SearchMode
 from embedq.operator.report import counted
+from embedq.shapes.collections import Collections
+from embedq.shapes.search import Found
 
 File = Annotated[str, typer.Argument(help="JSON lines or CSV; `-` reads stdin.", metavar="FILE")]
 IdColumn = Annotated[str | None, typer.Option("--id-column", help="The column or key that holds the id. Default: id.")]
@@ -56,7 +57,7 @@ def put(
     source = _source(collection, file, id_column, text_column, form)
     tally = ask(url, lambda app: importing.put_all(app, source), make=True)
     if as_json:
-        print_json(tally.facts())
+        print_json(tally.written())
     else:
         say(f"{counted(tally.records, 'record')} into {collection}: {tally.words}")
 
@@ -80,7 +81,7 @@ def import_(  # noqa: PLR0913 each is an option that people write
     source = _source(collection, file, id_column, text_column, form)
     tally = ask(url, lambda app: importing.replace_all(app, source, drain_timeout), make=True)
     if as_json:
-        print_json(tally.facts_of_replacing())
+        print_json(tally.replaced())
         return
     held = f"{collection} now holds what is in the file, {counted(tally.records, 'record')}"
     say(f"{held}: {tally.words}, {tally.deleted:,} deleted")
@@ -111,7 +112,7 @@ def search(  # noqa: PLR0913 the same
 
     answer = ask(url, find)
     if as_json:
-        print_json(shown.answer(answer))
+        print_json(Found.of(answer))
         return
     if answer.hits:
         screen = console()
@@ -123,7 +124,7 @@ def collections(*, url: Url = None, as_json: Json = False) -> None:
     """List the collections."""
     found = ask(url, lambda app: app.client.collections())
     if as_json:
-        print_json({"collections": [shown.collection(one) for one in found], "next_cursor": None})  # it is all of them
+        print_json(Collections.of(Page(found)))  # it is all of them
     elif not found:
         say("no collections yet: `embedq put COLLECTION FILE` makes the first", shade="dim")
     else:

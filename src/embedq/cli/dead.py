@@ -9,8 +9,10 @@ from embedq.cli.options import Cursor, InCollection, Json, Limit, OfTenant, Url,
 from embedq.cli.output import console, count, message_of, more, nothing, print_json, say, since
 from embedq.cli.tables import Cell, Column, table
 from embedq.model import Job, JobFilter, JobStatus, Reason
-from embedq.operator import DeadReason, shown
+from embedq.operator import DeadReason
 from embedq.operator.report import counted
+from embedq.shapes import jobs as shapes
+from embedq.shapes.queue import Replayed
 
 commands = typer.Typer(no_args_is_help=True, help="Look at dead letters and replay them.")
 
@@ -53,7 +55,7 @@ def list_(
         lambda app: app.operator.dead(collection=collection, reason=why, tenant=tenant, limit=limit, cursor=cursor),
     )
     if as_json:
-        print_json(shown.dead_letters(found))
+        print_json(shapes.DeadPage.of(found))
     elif not found.items:
         say("no dead letters")
     else:
@@ -67,7 +69,7 @@ def stats(*, tenant: OfTenant = None, url: Url = None, as_json: Json = False) ->
     """Group dead letters by their causes."""
     groups = ask(url, lambda app: app.operator.dead_stats(tenant=tenant))
     if as_json:
-        print_json(shown.causes(groups))
+        print_json(shapes.DeadStats.of(groups))
     elif not groups:
         say("no dead letters")
     else:
@@ -91,13 +93,13 @@ def replay(
         raise typer.BadParameter("name a job, or say which: --all, --collection, --reason, --tenant")
     if job is not None:
         revived = ask(url, lambda app: app.operator.replay(job, tenant=tenant))
-        print_json(shown.job(revived)) if as_json else say(f"job {revived.id} is {revived.status} again")
+        print_json(shapes.Job.of(revived)) if as_json else say(f"job {revived.id} is {revived.status} again")
         return
     why = None if reason is None else Reason(reason)
     which = JobFilter(status=JobStatus.FAILED, collection=collection, reason=why, tenant=tenant)
     found = ask(url, lambda app: app.operator.replay_all(which))
     if as_json:
-        print_json({"replayed": found.facts()})
+        print_json(Replayed.of(found))
     else:
         say(f"armed again: {counted(found.total, 'dead letter')}" if found.total else "no dead letters")
 

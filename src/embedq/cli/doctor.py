@@ -10,6 +10,7 @@ from embedq.cli.output import SHADES, console, print_json
 from embedq.cli.tables import Cell, Column, table
 from embedq.errors import NotFound, StoreError
 from embedq.operator import Finding, Verdict
+from embedq.shapes.queue import Checkup
 
 MARKS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.PROBLEM: "✗"}
 FINDINGS = (Column(name=""), Column(name="check"), Column(name="finding", least=20, wraps=True))
@@ -24,13 +25,13 @@ def doctor(*, repair: Repair = False, url: Url = None, as_json: Json = False) ->
         findings = list(ask(url, lambda app: app.operator.doctor(repair=repair)))
     except (StoreError, NotFound) as trouble:  # a database that cannot even be opened is a finding too
         findings = [Finding(check="database", verdict=Verdict.PROBLEM, message=str(trouble))]
-    ill = any(finding.verdict is Verdict.PROBLEM for finding in findings)
+    checkup = Checkup.of(findings)
     if as_json:
-        print_json({"healthy": not ill, "findings": [finding.facts() for finding in findings]})
+        print_json(checkup)
     else:
         screen = console()
         screen.print(table(FINDINGS, [_row(finding) for finding in findings], width=screen.width))
-    if ill:
+    if not checkup.healthy:
         raise typer.Exit(1)
 
 

@@ -23,6 +23,7 @@ from embedq.model import EmbeddingStatus, Receipt
 from embedq.operator.report import counted
 from embedq.policy.texts import MAX_BATCH
 from embedq.settings import without_passwords
+from embedq.shapes.records import Replaced, Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +57,13 @@ class Tally:
         """Say it: a text that waits already is to be embedded, but was not changed by this put."""
         return f"{self.queued:,} to embed, {self.unchanged:,} with nothing to do"
 
-    def facts(self) -> dict[str, Any]:
-        """Write what was written as plain facts."""
-        return {"records": self.records, "queued": self.queued, "unchanged": self.unchanged}
+    def written(self) -> Written:
+        """Show what a put wrote."""
+        return Written(records=self.records, queued=self.queued, unchanged=self.unchanged)
 
-    def facts_of_replacing(self) -> dict[str, Any]:
-        """Write what a replacement did as plain facts."""
-        return {**self.facts(), "deleted": self.deleted, "drained": self.drained}
+    def replaced(self) -> Replaced:
+        """Show what a replacement did."""
+        return Replaced(**dict(self.written()), deleted=self.deleted, drained=self.drained)
 
 
 async def put_all(app: App, source: Source) -> Tally:

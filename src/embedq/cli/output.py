@@ -8,6 +8,7 @@ import os
 import sys
 from datetime import UTC, datetime, timedelta
 
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.text import Text
 
@@ -71,15 +72,8 @@ def more(cursor: str | None) -> None:
 
 
 def print_json(facts: object) -> None:
-    """Print facts for a program."""
-    sys.stdout.write(safe_json(json.dumps(facts, ensure_ascii=False, indent=2, default=_moment)) + "\n")
-
-
-def _moment(value: object) -> str:
-    """Write a moment as the API does."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    raise TypeError(f"{type(value).__name__} is no plain fact")
+    """Print facts for a program: a shape is written as the API writes it."""
+    sys.stdout.write(safe_json(json.dumps(to_jsonable_python(facts), ensure_ascii=False, indent=2)) + "\n")
 
 
 def literal(value: str) -> str:

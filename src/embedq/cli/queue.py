@@ -14,9 +14,12 @@ from embedq.cli.output import console, count, literal, message_of, more, nothing
 from embedq.cli.statuspage import page
 from embedq.cli.tables import Cell, Column, table
 from embedq.model import Job, JobFilter, JobStatus
-from embedq.operator import RepairReport, shown
+from embedq.operator import RepairReport
 from embedq.operator.report import counted
 from embedq.settings import load
+from embedq.shapes import queue as shapes
+from embedq.shapes.jobs import JobPage, Requeued
+from embedq.shapes.queue import Drained, QueueStatus, Retried, Switched
 
 REFRESH_SECONDS = 1.0
 JOBS = (
@@ -57,7 +60,7 @@ def status(
         return
     found = ask(url, lambda app: app.operator.status())
     if as_json:
-        print_json(found.facts())
+        print_json(QueueStatus.of(found))
     else:
         screen = console()
         screen.print(page(found, load(url=url).shown_url, width=screen.width))
@@ -77,7 +80,7 @@ def jobs(
     which = JobFilter(status=state, collection=collection, tenant=tenant)
     found = ask(url, lambda app: app.operator.jobs(which, limit=limit, cursor=cursor))
     if as_json:
-        print_json(shown.jobs(found))
+        print_json(JobPage.of(found))
     elif not found.items:
         say("no jobs", shade="dim")
     else:
@@ -89,7 +92,7 @@ def jobs(
 def pause(*, url: Url = None, as_json: Json = False) -> None:
     """Stop all leasing, in every process; jobs that are leased are finished."""
     ask(url, lambda app: app.operator.pause(), make=True)
-    print_json({"status": "paused"}) if as_json else say(
+    print_json(Switched(status="paused")) if as_json else say(
         "paused: nothing is leased until `embedq resume`", shade="yellow"
     )
 
@@ -97,7 +100,7 @@ def pause(*, url: Url = None, as_json: Json = False) -> None:
 def resume(*, url: Url = None, as_json: Json = False) -> None:
     """Let leasing go on, and try halted embedders again."""
     ask(url, lambda app: app.operator.resume(), make=True)
-    print_json({"status": "resumed"}) if as_json else say("resumed")
+    print_json(Switched(status="resumed")) if as_json else say("resumed")
 
 
 def drain(
@@ -110,7 +113,7 @@ def drain(
     report = ask(url, lambda app: app.operator.drain(timeout))
     what = "no job is leased (the queue is paused)" if report.waited_for == "leased" else "the queue is empty"
     if as_json:
-        print_json(report.facts())
+        print_json(Drained.of(report))
     elif report.status == "drained":
         say(f"drained in {report.elapsed:.1f} s: {what}; {report.pending:,} pending")
     else:
@@ -125,7 +128,7 @@ def retry_failed(
     """Arm all dead letters again."""
     revived = ask(url, lambda app: app.operator.retry_failed(collection, tenant=tenant))
     if as_json:
-        print_json({"retried": revived.facts()})
+        print_json(Retried.of(revived))
         return
     say(f"armed again: {counted(revived.total, 'dead letter')}" if revived.total else "no dead letters")
     for name, number in revived.by_collection.items():
@@ -146,7 +149,7 @@ def requeue_stale(
     """Take back jobs whose lease ran out, and with a threshold those that were not renewed for so long."""
     rescued = ask(url, lambda app: app.operator.requeue_stale(threshold_minutes))
     if as_json:
-        print_json(shown.requeued(rescued))
+        print_json(Requeued.of(rescued))
     elif not rescued:
         say("no stale jobs")
     else:
@@ -171,7 +174,7 @@ def repair(
     """Find records with neither vector nor job, and give them one."""
     report = ask(url, lambda app: _repair(app, deep=deep, limit=limit))
     if as_json:
-        print_json(report.facts())
+        print_json(shapes.RepairReport.of(report))
         return
     say(
         f"{counted(report.armed, 'record')} got a job"

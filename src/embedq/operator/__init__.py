@@ -11,7 +11,6 @@ from embedq.operator.report import (
     RepairReport,
     Revived,
     Verdict,
-    worker_facts,
 )
 
 __all__ = [
@@ -26,5 +25,4 @@ __all__ = [
     "Repaired",
     "Revived",
     "Verdict",
-    "worker_facts",
 ]

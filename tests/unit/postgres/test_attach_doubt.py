@@ -7,9 +7,10 @@ import pytest
 from tests.unit.postgres.tables import attach_docs, mend
 
 import embedq
-from embedq.client import shown
 from embedq.metrics import _of_collection
 from embedq.operator.watching import look
+from embedq.shapes.queue import QueueStatus
+from embedq.shapes.search import Found
 from embedq.stores.postgres import PostgresStore
 
 LOST = {
@@ -41,9 +42,9 @@ async def test_a_search_knows_that_it_does_not_know(
     assert {hit.stale for hit in answer.hits} == {True}
     assert answer.freshness.coverage == 0.0
     assert why in str(answer.freshness.trouble)
-    assert shown.answer(answer)["freshness"]["trouble"] == answer.freshness.trouble
+    assert Found.of(answer).freshness.trouble == answer.freshness.trouble
     status = await look(store, heartbeat=timedelta(minutes=1), recovery=True)
-    assert status.facts()["coverage"] == {"total": 0.0, "by_collection": {"docs": 0.0, "notes": 1.0}}
+    assert dict(QueueStatus.of(status).coverage) == {"total": 0.0, "by_collection": {"docs": 0.0, "notes": 1.0}}
     assert any(why in note for note in status.notes)
     figures = {name: value for name, _, value in _of_collection("docs", status.counts["docs"])}
     assert figures["embedq_coverage_ratio"] == 0.0

@@ -3,36 +3,38 @@
 from fastapi import APIRouter, Request, Response
 
 from embedq import __version__
-from embedq.api import reports
 from embedq.api.dependencies import TheMetrics, TheOperator
 from embedq.api.guard import TRUSTED
 from embedq.api.problems import RETRY_SECONDS, documented
 from embedq.api.route import StrictRoute
 from embedq.errors import StoreError
 from embedq.metrics import CONTENT_TYPE
+from embedq.shapes.queue import Alive, Ready
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 
 @router.get("/health")
-async def health() -> reports.Alive:
+async def health() -> Alive:
     """Say that the process answers. It asks nobody, and needs no key."""
-    return reports.Alive(version=__version__)
+    return Alive(version=__version__)
 
 
-@router.get("/health/ready", responses={503: {"model": reports.Ready, "description": "Not ready"}})
-async def ready(request: Request, response: Response, operator: TheOperator) -> reports.Ready:
+@router.get(
+    "/health/ready",
+    responses={503: {"model": Ready, "description": "Not ready"}},
+    response_model_exclude_unset=True,
+)
+async def ready(request: Request, response: Response, operator: TheOperator) -> Ready:
     """Say whether the database answers and the fleet can work; those with a key are told more, and as it is now."""
     if request.scope.get(TRUSTED):
-        readiness = await operator.health()
-        is_ready, facts = readiness.ready, readiness.facts()
+        found = Ready.of(await operator.health())
     else:
-        is_ready = await request.app.state.glance.ready()
-        facts = {"status": "ready" if is_ready else "not_ready"}
-    if not is_ready:
+        found = Ready.bare(ready=await request.app.state.glance.ready())
+    if found.status != "ready":
         response.status_code = 503
         response.headers["Retry-After"] = RETRY_SECONDS
-    return reports.Ready(**facts)
+    return found
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **documented()})

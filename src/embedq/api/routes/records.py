@@ -5,13 +5,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Query
 from pydantic import SkipValidation
 
-from embedq.api import requests, responses
+from embedq.api import requests
 from embedq.api.dependencies import TheClient
 from embedq.api.parameters import Cursor, Limit, Name, OfTenant, RecordPath
 from embedq.api.problems import documented
 from embedq.api.route import StrictRoute
 from embedq.errors import Invalid
 from embedq.model import EmbeddingStatus
+from embedq.shapes.records import Deleted, Receipt, Receipts, Record, RecordPage, RecordWithVector
 
 router = APIRouter(tags=["records"], route_class=StrictRoute)
 
@@ -29,14 +30,14 @@ Changes = Annotated[SkipValidation[requests.Change], Body()]
 
 
 @router.post("/collections/{collection:segment}/records", status_code=201, responses=documented(400, 404, 409, 507))
-async def put_records(collection: Name, body: Records, client: TheClient) -> responses.Receipts | responses.Receipt:
+async def put_records(collection: Name, body: Records, client: TheClient) -> Receipts | Receipt:
     """Write one record, or up to 1,000 at once: all or none. Their vectors follow in the background.
 
     The first write to an undeclared collection declares it with defaults. The same text again queues nothing.
     """
     batch, single = _read(body)
-    receipts = [responses.Receipt.model_validate(receipt) for receipt in await client.put(collection, batch)]
-    return receipts[0] if single else responses.Receipts(records=receipts)
+    receipts = [Receipt.of(receipt) for receipt in await client.put(collection, batch)]
+    return receipts[0] if single else Receipts(records=receipts)
 
 
 @router.get("/collections/{collection:segment}/records", responses=documented(404))
@@ -47,16 +48,16 @@ async def list_records(
     tenant: OfTenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> responses.RecordPage:
+) -> RecordPage:
     """List records."""
     page = await client.records(collection, status=embedding_status, tenant=tenant, limit=limit, cursor=cursor)
-    return responses.RecordPage.model_validate(page)
+    return RecordPage.of(page)
 
 
 @router.get(
     "/collections/{collection:segment}/records/{id:segment}",
     responses=documented(404),
-    response_model=responses.RecordWithVector,
+    response_model=RecordWithVector,
     response_model_exclude_unset=True,
 )
 async def read_record(
@@ -65,11 +66,10 @@ async def read_record(
     client: TheClient,
     include: Annotated[Literal["vector"] | None, Query(description="What to add to the record.")] = None,
     tenant: OfTenant = None,
-) -> responses.Record:
+) -> Record:
     """Read a record and how its embedding stands."""
     record = await client.get(collection, id, with_vector=include == "vector", tenant=tenant)
-    shape = responses.RecordWithVector if include == "vector" else responses.Record
-    return shape.model_validate(record)
+    return (Record if include is None else RecordWithVector).of(record)
 
 
 @router.patch("/collections/{collection:segment}/records/{id:segment}", responses=documented(400, 404, 409, 507))
@@ -79,10 +79,10 @@ async def patch_record(
     body: Changes,
     client: TheClient,
     tenant: OfTenant = None,
-) -> responses.Receipt:
+) -> Receipt:
     """Merge a change into a record. It is embedded again only if its text changed."""
     changes: Any = body
-    return responses.Receipt.model_validate(await client.patch(collection, id, changes, tenant=tenant))
+    return Receipt.of(await client.patch(collection, id, changes, tenant=tenant))
 
 
 @router.delete("/collections/{collection:segment}/records/{id:segment}", responses=documented(404, 507))
@@ -92,10 +92,10 @@ async def delete_record(
     client: TheClient,
     purge: Annotated[bool, Query(description="Remove text and vector for good.")] = False,  # noqa: FBT002 a query parameter has a name
     tenant: OfTenant = None,
-) -> responses.Deleted:
+) -> Deleted:
     """Take a record out of search at once and cancel its job. A later write of the id brings it back."""
     await client.delete(collection, [id], purge=purge, tenant=tenant)
-    return responses.Deleted(id=id, purged=purge)
+    return Deleted(id=id, purged=purge)
 
 
 @router.post(
@@ -106,9 +106,9 @@ async def regenerate_record(
     id: RecordPath,  # noqa: A002 the contract's own word
     client: TheClient,
     tenant: OfTenant = None,
-) -> responses.Receipt:
+) -> Receipt:
     """Embed a record again, even if its vector is current. The old vector serves until then."""
-    return responses.Receipt.model_validate(await client.regenerate(collection, id, tenant=tenant))
+    return Receipt.of(await client.regenerate(collection, id, tenant=tenant))
 
 
 def _read(body: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 it is what the caller sent
