@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from embedq.model import Counts, Health, Worker
 from embedq.operator.report import QueueStatus, counted
-from embedq.policy.health import MISSED_HEARTBEATS, IsDead, as_seen_here, lost
+from embedq.policy.health import IsDead, as_seen_here, lost
+from embedq.policy.jobs import MISSED_HEARTBEATS
 from embedq.ports import Attaching, Store
 
 RECOVERY_OFF = "recovery is off (EMBED_JOB_RECOVERY_INTERVAL=0): stuck jobs stay until `requeue-stale`"

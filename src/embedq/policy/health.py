@@ -7,7 +7,6 @@ from datetime import datetime
 from embedq.errors import EmbedqError, Permanent
 from embedq.model import Health, HealthReport, Process, Worker
 
-MISSED_HEARTBEATS = 3  # after so many a worker counts as lost
 FORGOTTEN_HEARTBEATS = 100  # after so many nobody is told of it any more
 DEGRADED_AFTER = 5  # failures in a row
 MAX_PATTERNS = 20  # error codes that are told apart

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from embedq.model import WorkerId
-from embedq.policy.health import MISSED_HEARTBEATS
+from embedq.policy.jobs import MISSED_HEARTBEATS
 from embedq.ports import Store
 from embedq.telemetry import Event, Telemetry
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.model import HealthReport, Process, Worker, WorkerId, WorkerInfo
-from embedq.policy.health import MISSED_HEARTBEATS
+from embedq.policy.jobs import MISSED_HEARTBEATS
 from embedq.stores.columns import read_report, write_report
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.moments import NOW

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from embedq.model import HealthReport, Process, Worker, WorkerId, WorkerInfo
-from embedq.policy.health import MISSED_HEARTBEATS
+from embedq.policy.jobs import MISSED_HEARTBEATS
 from embedq.stores.columns import read_report, write_report
 from embedq.stores.sqlite.moments import span, when
 from embedq.stores.sqlite.transaction import Transaction
