@@ -187,6 +187,19 @@ def _released(outcome: Released, refused_for: timedelta | None) -> Transition:
     return Wait(outcome.after, Note.REFUSAL)
 
 
+def fault_in(outcome: Outcome) -> Fault | None:
+    """Say what went wrong in an attempt, as far as its outcome says."""
+    match outcome:
+        case Retry() | Failed():
+            return outcome.fault
+        case Released():
+            return outcome.refused
+        case Done() | Skipped():
+            return None
+        case _:
+            assert_never(outcome)
+
+
 def is_open(status: JobStatus | None) -> bool:
     """Say whether a job is on its way."""
     return status in (JobStatus.PENDING, JobStatus.PROCESSING)
@@ -250,12 +263,12 @@ def crash_fault(crashes: int) -> Fault:
     return Fault(ErrorCategory.PERMANENT, Reason.CRASH_LOOP, message)
 
 
-def can_cancel(status: JobStatus) -> bool:
+def can_cancel(status: JobStatus | None) -> bool:
     """Say whether a person, or a deletion, may cancel a job [9]."""
     return is_open(status)
 
 
-def can_revive(status: JobStatus, *, live: bool, named: bool) -> bool:
+def can_revive(status: JobStatus | None, *, live: bool, named: bool) -> bool:
     """Say whether a job of a live record may be armed again by hand: a dead letter, or a cancelled one by its name."""
     return live and (status is JobStatus.FAILED or (named and status is JobStatus.CANCELLED))
 

@@ -8,9 +8,42 @@ from functools import lru_cache
 from typing import Any
 
 from embedq.errors import Invalid
-from embedq.model import Health, HealthReport, RetryPolicy
+from embedq.model import Fault, Health, HealthReport, JobStatus, Reason, RetryPolicy
+from embedq.policy import jobs as rules
 
 NO_BOUND = 1 << 62
+OPEN, COMPLETED, FAILED, CANCELLED = 0, 2, 3, 4  # a job's status; an open one is pending or under a lease
+_ENDED = {COMPLETED: JobStatus.COMPLETED, FAILED: JobStatus.FAILED, CANCELLED: JobStatus.CANCELLED}
+
+
+def read_status(noted: int | None, *, queued: bool = True) -> JobStatus | None:
+    """Read a job's status; of an open one its place must be known: is it in the line or waiting? None: no job."""
+    if noted is None:
+        return None
+    return _ENDED.get(noted, JobStatus.PENDING if queued else JobStatus.PROCESSING)
+
+
+def needs_job(status: int | None, reason: str | None, same_text: object, given_up: object) -> bool:
+    """Ask the rules whether a live record without a current vector is given a job, by what its columns say [10]."""
+    said = None if reason is None else Reason(reason)
+    return rules.needs_job(read_status(status), reason=said, same_text=bool(same_text), given_up=bool(given_up))
+
+
+def revivable(*, named: bool) -> str:
+    """Write which jobs `j` of live records the rules let be armed again by hand."""
+    fit = [noted for noted in _ENDED if rules.can_revive(read_status(noted), live=True, named=named)]
+    return f"j.status = {fit[0]}" if len(fit) == 1 else f"j.status IN {tuple(fit)}"
+
+
+def write_fault(fault: Fault) -> str:
+    """Write an error as it is kept with a job; without NUL, which not every database can hold."""
+    noted = {"category": fault.category, "code": fault.code, "message": fault.message, "stack": fault.stack}
+    return json.dumps({name: said and said.replace("\0", "") for name, said in noted.items()}, ensure_ascii=False)
+
+
+def read_fault(noted: str | None) -> Fault | None:
+    """Read an error that was kept with a job."""
+    return None if noted is None else Fault(**json.loads(noted))
 
 
 @lru_cache(maxsize=64)

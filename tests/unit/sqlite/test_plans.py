@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedq.model import JobStatus
-from embedq.stores.sqlite import arming, keeping, leasing, listing, putting, reading, rescuing, settling
+from embedq.stores.sqlite import arming, keeping, leasing, listing, putting, reading, rescuing, settle_one, settling
 from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.schema import migrate
 
@@ -35,8 +35,7 @@ HOT = {
     "store": settling.STORE,
     "found": settling.FOUND,
     "job of an outcome": settle_one.JOB,
-    "is it queued": settle_one.QUEUED,
-    "crash": rescuing.CRASH,
+    "crash": rescuing.NOTE_CRASHES,
     "known vectors": reading.KNOWN,
     "get": reading.GET,
     "list": reading.LIST,

@@ -6,12 +6,12 @@ from typing import Any
 
 from embedq.errors import NotFound
 from embedq.model import JobFilter, JobId, JobStatus, Missing, Receipt, RecordId, Rescued, WorkerId
-from embedq.stores.columns import number
+from embedq.stores.columns import CANCELLED, FAILED, number
 from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.keys import CANCELLED, FAILED, SPACE_BITS, job_id, parse
+from embedq.stores.postgres.keys import SPACE_BITS, job_id, parse
 from embedq.stores.postgres.moments import NOW
 
 RESCUE = """

@@ -7,8 +7,6 @@ LANES = 4
 LANE_BITS = 48
 SOLO_LANES = LANES << LANE_BITS  # behind the four lanes: jobs that took workers down, leased alone
 
-OPEN, COMPLETED, FAILED, CANCELLED = 0, 2, 3, 4  # job.status
-
 
 def job_id(key: int, serial: int) -> JobId:
     """Name a job. Its key comes back when a purged job is made anew; its serial never does."""

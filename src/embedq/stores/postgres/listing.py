@@ -7,13 +7,12 @@ from typing import Any
 
 from embedq.errors import Invalid
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priority, Reason, RecordId, WorkerId
-from embedq.stores.columns import number, read_retry
+from embedq.stores.columns import CANCELLED, COMPLETED, FAILED, OPEN, number, read_fault, read_retry
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.collections import SPACE, read_space
 from embedq.stores.postgres.connection import Connection
-from embedq.stores.postgres.keys import CANCELLED, COMPLETED, FAILED, OPEN, SPACE_BITS, job_id, parse
+from embedq.stores.postgres.keys import SPACE_BITS, job_id, parse
 from embedq.stores.postgres.moments import NOW, milliseconds
-from embedq.stores.postgres.settling import read_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

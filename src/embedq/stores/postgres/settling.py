@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, assert_never
 
-from embedq.model import Done, Failed, Fault, Lease, Outcome, Released, Retry, Skipped
+from embedq.model import Done, Failed, Lease, Outcome, Released, Retry, Skipped
+from embedq.stores.columns import write_fault
 from embedq.stores.postgres.keys import key_of
 from embedq.stores.postgres.moments import seconds
 from embedq.stores.postgres.vectors import encode_all
@@ -104,14 +105,3 @@ def _write(outcome: Outcome) -> str:
         case _:
             assert_never(outcome)
     return json.dumps(noted, ensure_ascii=False)
-
-
-def write_fault(fault: Fault) -> str:
-    """Write an error as it is kept with a job."""
-    noted = {"category": fault.category, "code": fault.code, "message": fault.message, "stack": fault.stack}
-    return json.dumps(noted, ensure_ascii=False).replace("\\u0000", "")
-
-
-def read_fault(noted: str | None) -> Fault | None:
-    """Read an error that was kept with a job."""
-    return None if noted is None else Fault(**json.loads(noted))

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, KEY, OPEN
+from embedq.stores.columns import CANCELLED, COMPLETED, FAILED, OPEN
+from embedq.stores.sqlite.keys import KEY
 from embedq.stores.sqlite.transaction import Transaction, ids
 
 # The jobs of some records.

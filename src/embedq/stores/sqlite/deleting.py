@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from embedq.model import Reason, RecordId
+from embedq.policy.jobs import can_cancel
+from embedq.stores.columns import read_status
 from embedq.stores.sqlite.collections import find
-from embedq.stores.sqlite.keys import OPEN, PURGED
+from embedq.stores.sqlite.keys import PURGED
 from embedq.stores.sqlite.rescuing import cancel
 from embedq.stores.sqlite.transaction import Transaction, ids, names
 
@@ -50,7 +52,7 @@ def delete(tx: Transaction, name: str, records: Sequence[RecordId], now: int, *,
     live = [row for row in there if row[4]]
     rids = [row[1] for row in there]
     _retire(tx, collection.id, [(rid, text) for _, rid, text, _, _, _, _ in live], now)
-    opened = [(job, collection.id) for *_, job, status in there if status == OPEN and job is not None]
+    opened = [(job, collection.id) for *_, job, status in there if job is not None and can_cancel(read_status(status))]
     if opened:
         cancel(tx, opened, Reason.RECORD_DELETED, now)
     if purge and rids:
@@ -90,7 +92,7 @@ def remove_dropped(tx: Transaction, limit: int, now: int) -> int:
     _retire(tx, collection, [(rid, text) for rid, text, live in rows if live], now)
     records = ids([rid for rid, _, _ in rows])
     jobs = tx.db.execute(JOBS_OF, (records,)).fetchall()
-    cancel(tx, [(job, of) for job, of, status in jobs if status == OPEN], Reason.RECORD_DELETED, now)
+    cancel(tx, [(job, of) for job, of, status in jobs if can_cancel(read_status(status))], Reason.RECORD_DELETED, now)
     tx.db.execute(REMOVE_JOBS, (ids([job for job, *_ in jobs]),))
     tx.db.execute(REMOVE_RECORDS, (records,))
     return len(rows)

@@ -8,38 +8,35 @@ from typing import NamedTuple
 
 from embedq.errors import NotFound
 from embedq.model import EmbeddingStatus, JobFilter, JobId, Missing, Reason, Receipt, RecordId
-from embedq.stores.columns import number
+from embedq.policy import jobs as rules
+from embedq.stores.columns import OPEN, needs_job, number, read_status, revivable
 from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
 from embedq.stores.sqlite.collections import find
-from embedq.stores.sqlite.keys import CANCELLED, FAILED, OPEN
 from embedq.stores.sqlite.moments import span
 from embedq.stores.sqlite.rescuing import cancel as cancel_jobs
 from embedq.stores.sqlite.settle_one import COLUMN
 from embedq.stores.sqlite.transaction import Transaction, ids, names
 from embedq.stores.sqlite.workers import FORGET
 
-# RULES 10: no job and not given up on, or a job that ended and says nothing of the current text.
-NEEDS_JOB = """
-CASE WHEN j.id IS NULL THEN x.given_up_hash IS NOT x.hash WHEN j.status = 2 THEN 1
-  WHEN j.status = 4 AND j.reason = 'record_deleted' THEN 1 WHEN j.status IN (3, 4) THEN j.hash <> x.hash ELSE 0 END
-"""
+# What the rules must know of a record without a current vector, to say whether it is given a job [10].
+NEED = "j.status, j.reason, j.hash IS x.hash, x.given_up_hash IS x.hash"
 
 # Live records without a current vector, in the order they were first put.
 MISSING = f"""
-SELECT m.record, x.id, {NEEDS_JOB} FROM embedq_missing m CROSS JOIN embedq_record x ON x.rid = m.record
+SELECT m.record, x.id, {NEED} FROM embedq_missing m CROSS JOIN embedq_record x ON x.rid = m.record
 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?1
 WHERE m.collection = ?2 AND m.record > ?3 ORDER BY m.record LIMIT ?4
 """
 
-# Of these records, those that the rules give a job.
-IN_NEED = f"""
-SELECT x.rid FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
+# Those of these records that live without a current vector.
+LACKING = f"""
+SELECT x.rid, {NEED} FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
 LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
-WHERE x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) AND {NEEDS_JOB}
+WHERE x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash)
 """
 LIVE = """
-SELECT x.rid, x.id, v.embedding IS NOT NULL AND v.hash = x.hash, ifnull(j.id, 0), ifnull(j.status, -1),
+SELECT x.rid, x.id, v.embedding IS NOT NULL AND v.hash = x.hash, ifnull(j.id, 0), j.status,
   ifnull(j.priority, 0)
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
@@ -78,17 +75,18 @@ def missing(db: sqlite3.Connection, name: str, after: str | None, limit: int) ->
     """List live records without a current vector."""
     collection = find(db, name)
     rows = db.execute(MISSING, (collection.space, collection.id, number(after), limit))
-    return [Missing(key=str(rid), id=RecordId(id_), needs_job=bool(needs)) for rid, id_, needs in rows]
+    return [Missing(key=str(rid), id=RecordId(id_), needs_job=needs_job(*facts)) for rid, id_, *facts in rows]
 
 
 def reconcile(tx: Transaction, name: str, records: Sequence[RecordId], now: int) -> int:
     """Give jobs to those of these records that need one."""
     collection = find(tx.db, name)
-    rows = tx.db.execute(IN_NEED, (names(records), collection.id, collection.space)).fetchall()
-    if rows:
+    rows = tx.db.execute(LACKING, (names(records), collection.id, collection.space)).fetchall()
+    in_need = [rid for rid, *facts in rows if needs_job(*facts)]
+    if in_need:
         how = Arms(collection=collection.id, space=collection.space, priority=collection.priority)
-        arm(tx, [rid for (rid,) in rows], how, now)
-    return len(rows)
+        arm(tx, in_need, how, now)
+    return len(in_need)
 
 
 def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[int, str | None]:
@@ -106,12 +104,16 @@ class _Live(NamedTuple):
     id: str
     current: int | None
     job: int
-    status: int
+    status: int | None
     priority: int
+
+    def is_armed_by_hand(self, *, forced: bool) -> bool:
+        """Whether asking for it arms its job."""
+        return rules.enqueue_arms(read_status(self.status), forced=forced, current=bool(self.current))
 
     def is_open_below(self, lane: int) -> bool:
         """Whether its job is on its way in a lower lane."""
-        return self.job > 0 and self.status == OPEN and self.priority < lane
+        return self.status == OPEN and self.priority < lane
 
 
 def enqueue(
@@ -126,7 +128,7 @@ def enqueue(
         raise NotFound(f"no record {absent[0]!r} in collection {name!r}")
     lane = collection.priority if priority is None else priority
     how = Arms(collection=collection.id, space=collection.space, priority=lane, forced=force)
-    armed = [row.rid for row in rows.values() if force or (not row.current and row.status != OPEN)]
+    armed = [row.rid for row in rows.values() if row.is_armed_by_hand(forced=force)]
     jobs = arm(tx, armed, how, now) if armed else {}
     lower = [row.job for row in rows.values() if row.rid not in jobs and row.is_open_below(lane)]
     if lower:
@@ -143,7 +145,7 @@ def _receipt(row: _Live, jobs: dict[int, int]) -> Receipt:
 def cancel(tx: Transaction, job: JobId, now: int) -> None:
     """Cancel an open job by a person's hand: its text is given up on until somebody changes their mind."""
     row = tx.db.execute("SELECT id, collection, record, status FROM embedq_job WHERE id = ?", (int(job),)).fetchone()
-    if row is None or row[3] != OPEN:
+    if row is None or not rules.can_cancel(read_status(row[3])):
         return
     cancel_jobs(tx, [(row[0], row[1])], Reason.CANCELLED, now)
     tx.db.execute(
@@ -154,7 +156,7 @@ def cancel(tx: Transaction, job: JobId, now: int) -> None:
 def revive(tx: Transaction, which: JobFilter, job: JobId | None, limit: int, now: int) -> int:
     """Arm dead letters again, or one failed or cancelled job."""
     if job is not None:
-        conditions, values, index = [f"j.id = ? AND j.status IN ({FAILED}, {CANCELLED})"], list[object]([int(job)]), ""
+        conditions, values, index = [f"j.id = ? AND {revivable(named=True)}"], list[object]([int(job)]), ""
     else:
         conditions, values, index = _dead(tx.db, which)
     statement = REVIVABLE.format(conditions=" AND ".join(conditions), index=index)
@@ -171,7 +173,7 @@ def _arm_all(tx: Transaction, rows: Sequence[tuple[int, int, int, int, int]], no
 
 
 def _dead(db: sqlite3.Connection, which: JobFilter) -> tuple[list[str], list[object], str]:
-    conditions: list[str] = [f"j.status = {FAILED}"]
+    conditions: list[str] = [revivable(named=False)]
     values: list[object] = []
     if which.collection is not None:
         conditions.append("j.collection = ?")
@@ -187,7 +189,7 @@ def _dead(db: sqlite3.Connection, which: JobFilter) -> tuple[list[str], list[obj
 
 def replay_quota(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:
     """Try again what a provider's quota stopped, once it may have been renewed."""
-    conditions = f"j.status = {FAILED} AND j.reason = ? AND j.completed_at <= ?"
+    conditions = f"{revivable(named=False)} AND j.reason = ? AND j.completed_at <= ?"
     statement = REVIVABLE.format(conditions=conditions, index="INDEXED BY embedq_job_failed")
     return _arm_all(tx, tx.db.execute(statement, (Reason.QUOTA, now - span(older_than), limit)).fetchall(), now)
 

@@ -1,11 +1,9 @@
 """How a job's place in the queue is written as one number."""
 
+from embedq.policy.jobs import SOLO_CRASHES
+
 LANE = 1 << 48
 SOLO_LANES = 4 * LANE  # behind the four lanes: jobs that took workers down, leased alone
-SOLO_CRASHES = 2
-MOST_CRASHES = 5
-
-OPEN, COMPLETED, FAILED, CANCELLED = 0, 2, 3, 4  # job.status
 
 PURGED = b""  # record.hash once its text was removed for good; vector.hash once its vector is gone
 

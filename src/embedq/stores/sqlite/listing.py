@@ -9,12 +9,10 @@ from typing import Any
 
 from embedq.errors import Invalid
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priority, Reason, RecordId, WorkerId
-from embedq.stores.columns import number, read_retry
+from embedq.stores.columns import CANCELLED, COMPLETED, FAILED, OPEN, number, read_fault, read_retry
 from embedq.stores.sqlite.collections import find, read_space
-from embedq.stores.sqlite.keys import CANCELLED, COMPLETED, FAILED, OPEN
 from embedq.stores.sqlite.moments import when, when_or_none
 from embedq.stores.sqlite.reading import OLDEST
-from embedq.stores.sqlite.settle_one import read_fault
 
 JOBS = """
 SELECT j.id, c.name, x.id, x.tenant, s.id, s.provider, s.model, s.asked, s.dimensions, s.version,

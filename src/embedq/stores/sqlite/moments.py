@@ -3,8 +3,9 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+from embedq.policy import jobs
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-SET_BACK = 1000  # a moment that lies this far ahead of now was written before the clock was set back
 
 
 def clock() -> int:
@@ -20,6 +21,9 @@ def stamp(moment: datetime | None, otherwise: int) -> int:
 def span(length: timedelta) -> int:
     """Write a span."""
     return round(length.total_seconds() * 1000)
+
+
+SET_BACK = span(jobs.SET_BACK)
 
 
 def when(stamped: int) -> datetime:

@@ -4,9 +4,10 @@ import sqlite3
 from collections.abc import Sequence
 
 from embedq.model import JobId
+from embedq.stores.columns import OPEN
 from embedq.stores.sqlite.arming import queue
 from embedq.stores.sqlite.file import File
-from embedq.stores.sqlite.keys import KEY, OPEN
+from embedq.stores.sqlite.keys import KEY
 from embedq.stores.sqlite.rescuing import take_from_leases
 from embedq.stores.sqlite.transaction import Transaction, ids
 

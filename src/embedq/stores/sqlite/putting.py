@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from embedq.errors import Conflict, NotFound
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
+from embedq.policy.jobs import put_arms
 from embedq.policy.texts import Limits
+from embedq.stores.columns import OPEN, read_status
 from embedq.stores.composing import Row, compose_all
 from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
 from embedq.stores.sqlite.collections import Found, find
-from embedq.stores.sqlite.keys import KEY, OPEN, PURGED
+from embedq.stores.sqlite.keys import KEY, PURGED
 from embedq.stores.sqlite.transaction import Transaction
 
 # What is there of the records that are put, with vector and job.
@@ -142,7 +144,7 @@ def _insert_mixed(tx: Transaction, collection: Found, rows: Sequence[Row], first
 
 
 def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> dict[str, Receipt]:
-    """Write records that were there; arm those that RULES 3 says."""
+    """Write records that were there; arm those that the rules say [3]."""
     changed = [(row, old) for row, old in pairs if _differs(row, old)]
     if changed:
         values = json.dumps(
@@ -167,11 +169,8 @@ def _differs(row: Row, old: _There) -> bool:
 
 
 def _must_arm(row: Row, old: _There) -> bool:
-    """RULES 3: unless the record was live with this text, or its vector is there and no job is on the way."""
-    if old.live and row.hash == old.hash:
-        return False
-    has_vector = row.hash == old.vector_hash
-    return not (has_vector and old.status != OPEN)
+    same = bool(old.live) and row.hash == old.hash
+    return put_arms(read_status(old.status), same=same, has_vector=row.hash == old.vector_hash)
 
 
 def _arm_by_priority(tx: Transaction, collection: Found, wanted: Sequence[tuple[int, int]], now: int) -> dict[int, int]:

@@ -4,16 +4,19 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
-from embedq.model import ErrorCategory, Fault, JobId, JobStatus, Lease, Reason, RecordId, Rescued, WorkerId
+from embedq.model import JobId, JobStatus, Lease, Reason, RecordId, Rescued, WorkerId
+from embedq.policy import jobs as rules
+from embedq.policy.jobs import GiveUp
+from embedq.stores.columns import write_fault
 from embedq.stores.sqlite.arming import queue, unqueue
-from embedq.stores.sqlite.keys import MOST_CRASHES
 from embedq.stores.sqlite.moments import SET_BACK, span
-from embedq.stores.sqlite.settle_one import GIVE_UP, write_fault
+from embedq.stores.sqlite.settle_one import GIVE_UP
 from embedq.stores.sqlite.transaction import Transaction, ids
 
-# Leases that ran out, that were renewed in the future (the clock was set back), that were not renewed for a span, or
-# whose worker is dead.
+# Leases that are lost, as in `policy.jobs.is_lost` [8]: they ran out, were renewed in the future (the clock was set
+# back) or not for a span, or their worker is dead.
 EXPIRED = """
 SELECT l.token, l.nonce, l.worker, l.since, l.jobs, w.name
 FROM embedq_lease l LEFT JOIN embedq_worker w ON w.id = l.worker
@@ -22,15 +25,14 @@ ORDER BY l.token
 """
 END_LEASE = "DELETE FROM embedq_lease WHERE token = ?"
 
-# A crash counts, unless the job was armed since: it says nothing of the new text.
-CRASH = """
-UPDATE embedq_job SET token = ?1, nonce = ?2, crashes = crashes + (arm < ?1), started_at = ?3, worker = ?4
-WHERE id IN (SELECT value FROM json_each(?5)) AND status = 0
-"""
 TAKEN_BACK = """
-SELECT j.id, j.record, j.collection, c.name, x.id, x.hash, j.crashes
+SELECT j.id, j.record, j.collection, c.name, x.id, x.hash, j.crashes, j.arm
 FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
 JOIN embedq_collection c ON c.id = j.collection JOIN embedq_record x ON x.rid = j.record WHERE j.status = 0
+"""
+NOTE_CRASHES = """
+UPDATE embedq_job SET token = ?1, nonce = ?2, started_at = ?3, worker = ?4, crashes = e.value ->> 1
+FROM json_each(?5) e WHERE embedq_job.id = e.value ->> 0
 """
 BURY = "UPDATE embedq_job SET status = 3, completed_at = ?, last_at = ?, reason = ?, error = ?, hash = ? WHERE id = ?"
 
@@ -51,7 +53,18 @@ UPDATE embedq_job SET status = 4, completed_at = ?1, reason = ?2,
   hash = (SELECT hash FROM embedq_record WHERE rid = record) WHERE id IN (SELECT value FROM json_each(?3))
 """
 
-Back = tuple[int, int, int, str, str, bytes, int]
+
+class _Back(NamedTuple):
+    """A job that is taken back, as it stood under its lease."""
+
+    id: int
+    record: int
+    collection: int
+    name: str | None
+    record_id: str
+    hash: bytes
+    crashes: int
+    arm: int
 
 
 def rescue(tx: Transaction, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: int) -> list[Rescued]:
@@ -60,27 +73,33 @@ def rescue(tx: Transaction, dead: Sequence[WorkerId], unrenewed_for: timedelta |
     leases = tx.db.execute(EXPIRED, (now, now + SET_BACK, idle_since, json.dumps(list(dead)))).fetchall()
     rescued: list[Rescued] = []
     for token, nonce, worker, since, jobs, name in leases:
-        tx.db.execute(CRASH, (token, nonce, since, worker, jobs))
+        rows = [_Back(*row) for row in tx.db.execute(TAKEN_BACK, (jobs,))]
+        ends = {row: rules.rescue(row.crashes, armed=row.arm >= token) for row in rows}
+        crashes = json.dumps([(row.id, counted) for row, (counted, _) in ends.items()])
+        tx.db.execute(NOTE_CRASHES, (token, nonce, since, worker, crashes))
         tx.db.execute(END_LEASE, (token,))
-        back: list[Back] = tx.db.execute(TAKEN_BACK, (jobs,)).fetchall()
-        rescued += [_taken_back(tx, row, name, now) for row in back]
-        queue(tx, [row[0] for row in back if row[6] < MOST_CRASHES])
+        lost = {row: counted for row, (counted, end) in ends.items() if isinstance(end, GiveUp)}
+        for row, counted in lost.items():
+            _bury(tx, row, counted, now)
+        queue(tx, [row.id for row in rows if row not in lost])
+        rescued += [_rescued(row, counted, name, lost=row in lost) for row, (counted, _) in ends.items()]
     return rescued
 
 
-def _taken_back(tx: Transaction, row: Back, worker: str | None, now: int) -> Rescued:
-    job, record, collection, name, record_id, hash_, crashes = row
-    lost = crashes >= MOST_CRASHES
-    if lost:
-        fault = Fault(ErrorCategory.PERMANENT, "crash_loop", f"its worker died {crashes} times while holding this job")
-        tx.db.execute(BURY, (now, now, Reason.CRASH_LOOP, write_fault(fault), hash_, job))
-        tx.db.execute(GIVE_UP, (hash_, Reason.CRASH_LOOP, record))
-        tx.tally(collection, open_=-1, failed=1)
-        tx.buried.append((job, Reason.CRASH_LOOP))
+def _bury(tx: Transaction, row: _Back, crashes: int, now: int) -> None:
+    """Make a job that took its workers down a dead letter."""
+    fault = write_fault(rules.crash_fault(crashes))
+    tx.db.execute(BURY, (now, now, Reason.CRASH_LOOP, fault, row.hash, row.id))
+    tx.db.execute(GIVE_UP, (row.hash, Reason.CRASH_LOOP, row.record))
+    tx.tally(row.collection, open_=-1, failed=1)
+    tx.buried.append((row.id, Reason.CRASH_LOOP))
+
+
+def _rescued(row: _Back, crashes: int, worker: str | None, *, lost: bool) -> Rescued:
     return Rescued(
-        job_id=JobId(str(job)),
-        collection=name or "",
-        record_id=RecordId(record_id),
+        job_id=JobId(str(row.id)),
+        collection=row.name or "",
+        record_id=RecordId(row.record_id),
         worker_id=WorkerId(worker) if worker else None,
         crashes=crashes,
         status=JobStatus.FAILED if lost else JobStatus.PENDING,

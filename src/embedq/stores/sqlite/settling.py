@@ -9,7 +9,7 @@ import numpy as np
 
 from embedq.model import Done, JobId, Outcome
 from embedq.stores.sqlite.given_leases import GivenLease, GivenLeases
-from embedq.stores.sqlite.settle_one import Judged, judge
+from embedq.stores.sqlite.settle_one import COMPLETED_JOB, Ended, settle_one
 from embedq.stores.sqlite.transaction import Transaction, ids
 
 LEASE = "SELECT worker, since, jobs FROM embedq_lease WHERE token = ? AND nonce = ?"
@@ -18,10 +18,11 @@ LEASE = "SELECT worker, since, jobs FROM embedq_lease WHERE token = ? AND nonce 
 END_LEASE = "DELETE FROM embedq_lease WHERE token = ? AND nonce = ? AND jobs = ?"
 SHRINK_LEASE = "UPDATE embedq_lease SET jobs = ? WHERE token = ?"
 
-# Complete the jobs of a batch that are still open and were not armed since its lease.
-COMPLETE = """
-UPDATE embedq_job SET status = 2, completed_at = ?1, started_at = ?2, worker = ?3, token = ?4, nonce = ?5, crashes = 0,
-  forced = 0, reason = NULL, error = NULL, refused_at = NULL
+# Complete the jobs of a batch that are still open and were not armed since its lease: `policy.jobs.settle` says the
+# same of each of them [5], since an edit arms and a deletion cancels.
+COMPLETE = f"""
+UPDATE embedq_job SET {COMPLETED_JOB}, completed_at = ?1, started_at = ?2, worker = ?3, token = ?4, nonce = ?5,
+  crashes = 0
 WHERE id IN (SELECT value FROM json_each(?6)) AND status = 0 AND arm < ?4
 """
 
@@ -135,27 +136,27 @@ def _settle_each(tx: Transaction, right: Right, batch: Sequence[Outcome], now: i
     worker, since, listed = row or (None, None, "[]")
     held = set(json.loads(listed))
     ended: set[int] = set()
-    judgements: list[Judged] = []
+    told: list[Ended] = []
     for outcome in batch:
         job = int(outcome.lease.job_id)
-        judged = judge(tx, outcome, leased=job in held and job not in ended, held=(since, worker), now=now)
-        if judged is not None:
+        one = settle_one(tx, outcome, leased=job in held and job not in ended, held=(since, worker), now=now)
+        if one is not None:
             ended.add(job)
-            judgements.append(judged)
-    _sum_up(tx, judgements)
+            told.append(one)
+    _sum_up(tx, told)
     _shrink(tx.db, right[0], held, ended)
     return {JobId(str(job)) for job in ended}
 
 
-def _sum_up(tx: Transaction, ended: Iterable[Judged]) -> None:
+def _sum_up(tx: Transaction, ended: Iterable[Ended]) -> None:
     sums: dict[int, Counter[str]] = defaultdict(Counter)
     waits: list[float] = []
-    for judged in ended:
-        sums[judged.collection][judged.to] += 1
-        sums[judged.collection][judged.was] -= 1
-        sums[judged.collection]["missing"] -= judged.found
-        if judged.stored_after is not None:
-            waits.append(judged.stored_after / 1000)
+    for one in ended:
+        sums[one.collection][one.to] += 1
+        sums[one.collection][one.was] -= 1
+        sums[one.collection]["missing"] -= one.found
+        if one.stored_after is not None:
+            waits.append(one.stored_after / 1000)
     for collection, columns in sums.items():
         tx.tally(collection, **columns)
     if waits:
