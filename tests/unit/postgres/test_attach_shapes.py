@@ -19,6 +19,7 @@ from tests.unit.postgres.tables import (
 )
 
 from embedq.stores.postgres import PostgresStore
+from embedq.stores.postgres.attaching import shape_changes
 from embedq.testing.stores.stage import embed_all
 
 REWRITES = {
