@@ -468,7 +468,8 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """So many requests in any span of that length."""
+    """So many requests and tokens in any span of that length. None: not bound."""
 
-    requests: int
+    requests: int | None
     interval: timedelta
+    tokens: int | None = None

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from embedq.embedding import ONE_REQUEST, Spending
 from embedq.model import (
     Ask,
     Budget,
@@ -66,8 +67,13 @@ class Leasing(Protocol):
 class Budgeting(Protocol):
     """What a fleet may ask of a provider, and when it may not ask at all."""
 
-    async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
-        """Take one request of the fleet's budget. Zero: go. Else how long to wait; till then the space is held."""
+    async def take(
+        self, space: SpaceId, budget: Budget | None, spending: Spending = ONE_REQUEST, *, now: datetime | None = None
+    ) -> timedelta:
+        """Take requests and tokens of the fleet's budget. Zero: go. Else how long to wait; till then the space is held.
+
+        No span of the budget's length sees more of either. What is larger than the whole budget goes alone.
+        """
         ...
 
     async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
@@ -75,7 +81,7 @@ class Budgeting(Protocol):
         ...
 
     async def budgets(self, *, now: datetime | None = None) -> Mapping[SpaceId, Mapping[str, Any]]:
-        """Say per space how many requests the last interval saw and how long a hold still lasts, in seconds."""
+        """Say per space how many requests and tokens the last interval saw, and how many seconds a hold still lasts."""
         ...
 
 

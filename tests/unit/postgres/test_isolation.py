@@ -12,6 +12,7 @@ import pytest_asyncio
 import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from embedq.embedding import Spending
 from embedq.model import Budget, NewRecord, RecordId
 from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.catalogue import find
@@ -193,6 +194,15 @@ async def test_a_budget_holds_behind_a_pooler_with_another_isolation(pooled: Pos
     waits = await asyncio.gather(*(pooled.take(space, budget, now=NOON) for _ in range(20)))
 
     assert sum(wait == timedelta() for wait in waits) == 5
+
+
+async def test_a_budget_of_tokens_holds_behind_a_pooler_with_another_isolation(pooled: PostgresStore) -> None:
+    """Of twenty that ask for ten tokens at once, just as many go as there is room for."""
+    space, budget = await space_of(pooled), Budget(requests=9, tokens=45, interval=timedelta(minutes=1))
+
+    waits = await asyncio.gather(*(pooled.take(space, budget, Spending(tokens=10), now=NOON) for _ in range(20)))
+
+    assert sum(wait == timedelta() for wait in waits) == 4
 
 
 async def test_work_goes_on_behind_a_pooler_with_another_isolation(pooled: PostgresStore) -> None:

@@ -60,7 +60,7 @@ INNER = (
 A_WORKERS = (
     "SELECT * FROM embedq.gather(0, 100, 1)",
     "SELECT * FROM embedq.renew('{1}', '{1}', '1 h', NULL)",
-    "SELECT embedq.take_request(1, NULL, NULL, NULL)",
+    "SELECT embedq.take_budget(1, NULL, NULL, NULL, 1, 0, NULL)",
     "SELECT * FROM embedq.known(1, '{}')",
     "SELECT * FROM embedq.rescue('{}', NULL, NULL)",
     "UPDATE embedq.control SET paused = true",

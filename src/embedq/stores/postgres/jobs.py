@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from embedq.embedding import ONE_REQUEST, Spending
 from embedq.errors import StoreError
 from embedq.model import (
     Ask,
@@ -120,9 +121,11 @@ class PostgresQueue:
         rows = await self._database.fetch(KNOWN, space, list(hashes))
         return {ContentHash(row["hash"]): row["embedding"] for row in rows}
 
-    async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
+    async def take(
+        self, space: SpaceId, budget: Budget | None, spending: Spending = ONE_REQUEST, *, now: datetime | None = None
+    ) -> timedelta:
         """See `ports.Budgeting`."""
-        return await budgets.take(self._database, space, budget, now)
+        return await budgets.take(self._database, space, budget, spending, now)
 
     async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
         """See `ports.Budgeting`."""

@@ -1,10 +1,12 @@
-"""What the fleet may ask of a provider: a log of requests per space, and holds."""
+"""What the fleet may ask of a provider: a log of requests and tokens per space, and holds."""
 
 import sqlite3
 from datetime import timedelta
 from typing import Any
 
+from embedq.embedding import Spending
 from embedq.model import Budget, SpaceId
+from embedq.policy import budgets as policy
 from embedq.stores.sqlite.moments import SET_BACK, span
 from embedq.stores.sqlite.transaction import Transaction
 
@@ -17,19 +19,22 @@ UPDATE embedq_space SET held_until = CASE WHEN held_since > ?2 + 1000 THEN ?1 EL
 """
 FORGET_REQUESTS = "DELETE FROM embedq_request WHERE space = ? AND (at <= ? OR at > ?)"
 
-# The request that must leave the window before the next may go.
-BLOCKING = "SELECT at FROM embedq_request WHERE space = ? ORDER BY at DESC, n DESC LIMIT 1 OFFSET ?"
+# What the window has seen: in sum, and one by one.
+SEEN = "SELECT coalesce(sum(requests), 0), coalesce(sum(tokens), 0) FROM embedq_request WHERE space = ?"
+NEWEST_FIRST = "SELECT at, requests, tokens FROM embedq_request WHERE space = ? ORDER BY at DESC, n DESC"
 NOTE = """
-INSERT INTO embedq_request SELECT ?1, ?2, coalesce(max(n) + 1, 0) FROM embedq_request WHERE space = ?1 AND at = ?2
+INSERT INTO embedq_request (space, at, n, requests, tokens)
+SELECT ?1, ?2, coalesce(max(n) + 1, 0), ?3, ?4 FROM embedq_request WHERE space = ?1 AND at = ?2
 """
 STATE = """
-SELECT s.id, (SELECT count(*) FROM embedq_request q WHERE q.space = s.id), max(0, s.held_until - ?1)
-FROM embedq_space s WHERE s.id IN (SELECT space FROM embedq_collection WHERE name IS NOT NULL)
+SELECT s.id, coalesce(sum(q.requests), 0), coalesce(sum(q.tokens), 0), max(0, s.held_until - ?1)
+FROM embedq_space s LEFT JOIN embedq_request q ON q.space = s.id
+WHERE s.id IN (SELECT space FROM embedq_collection WHERE name IS NOT NULL) GROUP BY s.id
 """
 
 
-def take(tx: Transaction, space: SpaceId, budget: Budget | None, now: int) -> timedelta:
-    """Take one request; zero: go, else how long to wait. No span of the budget's length ever sees more.
+def take(tx: Transaction, space: SpaceId, budget: Budget | None, spending: Spending, now: int) -> timedelta:
+    """Take requests and tokens; zero: go, else how long to wait. No span of the budget's length ever sees more.
 
     A refusal is a hold until the budget refills: nobody leases jobs that could not be embedded now.
     """
@@ -40,13 +45,21 @@ def take(tx: Transaction, space: SpaceId, budget: Budget | None, now: int) -> ti
         return timedelta(0)
     interval = span(budget.interval)
     tx.db.execute(FORGET_REQUESTS, (space, now - interval, now + SET_BACK))
-    blocking = tx.db.execute(BLOCKING, (space, budget.requests - 1)).fetchone()
+    blocking = _blocking(tx.db, space, budget, spending)
     if blocking is not None:
-        wait = timedelta(milliseconds=max(1, blocking[0] + interval - now))
+        wait = timedelta(milliseconds=max(1, blocking + interval - now))
         hold(tx, space, wait, now)
         return wait
-    tx.db.execute(NOTE, (space, now))
+    tx.db.execute(NOTE, (space, now, spending.requests, spending.tokens))
     return timedelta(0)
+
+
+def _blocking(db: sqlite3.Connection, space: SpaceId, budget: Budget, spending: Spending) -> int | None:
+    """Find what must leave the window first; mostly there is room, and the sums tell that without a walk."""
+    seen = db.execute(SEEN, (space,)).fetchone()
+    if policy.blocking([(0, *seen)], budget, spending) is None:
+        return None
+    return policy.blocking(db.execute(NEWEST_FIRST, (space,)), budget, spending)
 
 
 def hold(tx: Transaction, space: SpaceId, length: timedelta, now: int) -> None:
@@ -57,4 +70,7 @@ def hold(tx: Transaction, space: SpaceId, length: timedelta, now: int) -> None:
 def states(db: sqlite3.Connection, now: int) -> dict[SpaceId, dict[str, Any]]:
     """Say what the window has seen and how long holds last."""
     rows = db.execute(STATE, (now,))
-    return {SpaceId(space): {"requests": seen, "held_seconds": held / 1000} for space, seen, held in rows}
+    return {
+        SpaceId(space): {"requests": requests, "tokens": tokens, "held_seconds": held / 1000}
+        for space, requests, tokens, held in rows
+    }

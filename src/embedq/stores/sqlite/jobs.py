@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from embedq.embedding import ONE_REQUEST, Spending
 from embedq.model import (
     Ask,
     Budget,
@@ -77,9 +78,11 @@ class SqliteQueue:
         """See `ports.Leasing`."""
         await self._file.wake.wait(timeout.total_seconds())
 
-    async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
+    async def take(
+        self, space: SpaceId, budget: Budget | None, spending: Spending = ONE_REQUEST, *, now: datetime | None = None
+    ) -> timedelta:
         """See `ports.Budgeting`."""
-        return await self._file.write(lambda tx: budgets.take(tx, space, budget, stamp(now, tx.now)))
+        return await self._file.write(lambda tx: budgets.take(tx, space, budget, spending, stamp(now, tx.now)))
 
     async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
         """See `ports.Budgeting`."""

@@ -1,5 +1,8 @@
 """A provider's limit binds its own space, and no other."""
 
+from datetime import timedelta
+
+from embedq.embedding import Spending
 from embedq.model import Ask, Budget, EmbedderName, Leased, NewRecord, RecordId, Released, SpaceId, WorkerId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
@@ -55,6 +58,64 @@ class LimitFacts(Stage):
         await store.take(limited, ONE_A_MINUTE, now=NOON)
 
         assert len((await _lease(store, [limited])).leases) == 1
+
+    async def test_tokens_are_bound_beside_requests(self, store: Store, other: Store) -> None:
+        """No span of the budget's length sees more tokens than it allows, though there are requests left."""
+        space, budget = await space_of(store), Budget(requests=100, tokens=50, interval=MINUTE)
+        assert await store.take(space, budget, Spending(tokens=30), now=NOON) == timedelta(0)
+        assert await other.take(space, budget, Spending(tokens=20), now=NOON + 10 * SECOND) == timedelta(0)
+
+        first = await store.take(space, budget, Spending(tokens=30), now=NOON + 20 * SECOND)
+        due = await other.take(space, budget, Spending(tokens=30), now=NOON + MINUTE)
+        more = await store.take(space, budget, Spending(tokens=1), now=NOON + MINUTE)
+
+        assert (first, due, more) == (40 * SECOND, timedelta(0), 10 * SECOND)
+
+    async def test_a_take_waits_for_as_much_room_as_it_needs(self, store: Store) -> None:
+        """What needs more waits for more to leave the window, be it requests or tokens."""
+        space, budget = await space_of(store), Budget(requests=10, tokens=50, interval=MINUTE)
+        for second in range(5):
+            await store.take(space, budget, Spending(requests=2, tokens=10), now=NOON + second * SECOND)
+        at = NOON + 30 * SECOND
+
+        by_tokens = await store.take(space, budget, Spending(requests=1, tokens=25), now=at)
+        await store.resume()
+        by_requests = await store.take(space, budget, Spending(requests=7, tokens=1), now=at)
+
+        assert (by_tokens, by_requests) == (32 * SECOND, 33 * SECOND)
+
+    async def test_requests_alone_or_tokens_alone_may_be_bound(self, store: Store) -> None:
+        """A bound that is not set does not bind."""
+        space = await space_of(store)
+        tokens_only = Budget(requests=None, tokens=5, interval=MINUTE)
+        requests_only = Budget(requests=4, interval=MINUTE)
+
+        free = [await store.take(space, tokens_only, Spending(tokens=1), now=NOON) for _ in range(3)]
+        large = await store.take(space, requests_only, Spending(tokens=10**12), now=NOON)
+        fifth = await store.take(space, requests_only, now=NOON)
+
+        assert ([*free, large], fifth) == ([timedelta(0)] * 4, MINUTE)
+
+    async def test_what_is_larger_than_the_budget_goes_alone(self, store: Store) -> None:
+        """A call that no budget holds goes when nothing else has gone, and nothing goes beside it."""
+        space, budget = await space_of(store), Budget(requests=9, tokens=50, interval=MINUTE)
+        assert await store.take(space, budget, Spending(tokens=70), now=NOON) == timedelta(0)
+
+        beside = await store.take(space, budget, Spending(tokens=1), now=NOON)
+        again = await store.take(space, budget, Spending(tokens=70), now=NOON + MINUTE)
+
+        assert (beside, again) == (MINUTE, timedelta(0))
+
+    async def test_the_budgets_state_has_requests_and_tokens(self, store: Store) -> None:
+        """What the window saw is told in both, with the hold that a refusal has set."""
+        space, budget = await space_of(store), Budget(requests=9, tokens=50, interval=MINUTE)
+        await store.take(space, budget, Spending(requests=2, tokens=30), now=NOON)
+        await store.take(space, budget, Spending(tokens=20), now=NOON)
+        await store.take(space, budget, Spending(tokens=1), now=NOON)
+
+        seen = (await store.budgets(now=NOON))[space]
+
+        assert (seen["requests"], seen["tokens"], seen["held_seconds"]) == (3, 50, 60)
 
     async def test_a_batch_handed_back_comes_again_whole(self, store: Store) -> None:
         """The jobs of a batch that had to wait are leased again together, in their order, and uncharged."""

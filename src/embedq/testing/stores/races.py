@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from datetime import datetime, timedelta
 
+from embedq.embedding import Spending
 from embedq.model import Budget, JobFilter, JobId, JobStatus, Lease, Outcome, RecordId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
@@ -138,6 +139,24 @@ class RaceFacts(Stage):
             waits = await asyncio.gather(*asked)
 
             assert waits.count(timedelta(0)) == 5
+
+    async def test_neither_bound_is_exceeded_by_all_who_ask_at_once(self, store: Store, other: Store) -> None:
+        """Calls of one to seven tokens from two processes: no more requests and tokens go than both bounds allow."""
+        space, budget = await space_of(store), Budget(requests=8, tokens=25, interval=MINUTE)
+        for round_ in range(10):
+            at = NOON + round_ * 2 * MINUTE
+            sizes = [1 + (number * 3 + round_) % 7 for number in range(20)]
+            asked = [
+                which.take(space, budget, Spending(tokens=size), now=at)
+                for which, size in zip((store, other) * 10, sizes, strict=True)
+            ]
+
+            waits = await asyncio.gather(*asked)
+
+            gone = [size for size, wait in zip(sizes, waits, strict=True) if not wait]
+            assert len(gone) <= 8
+            assert sum(gone) <= 25
+            assert len(gone) == 8 or sum(gone) > 25 - max(sizes)
 
     async def test_an_edit_that_commits_beside_a_lease(self, store: Store, other: Store) -> None:
         """The lease never carries one text with another's hash."""

@@ -204,9 +204,11 @@ BEGIN
 END
 $$;
 
--- Take one request from the fleet's budget: zero, or how long to wait. A refusal is a hold until the budget refills:
+-- Take requests and tokens from the fleet's budget: zero, or how long to wait. A bound that is null does not bind. What
+-- must leave the window first is found as `policy.budgets.blocking` finds it. A refusal is a hold until there is room:
 -- nobody leases jobs that could not be embedded now.
-CREATE FUNCTION take_request(p_space int, p_requests int, p_interval interval, p_now timestamptz) RETURNS interval
+CREATE FUNCTION take_budget(p_space int, p_requests int, p_tokens bigint, p_interval interval,
+  p_want int, p_want_tokens bigint, p_now timestamptz) RETURNS interval
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -216,28 +218,46 @@ DECLARE
   free timestamptz;
 BEGIN
   PERFORM require_read_committed();
-  IF p_requests IS NULL THEN
-    SELECT * INTO s FROM space WHERE id = p_space;
-  ELSE
+  IF p_interval IS NOT NULL THEN
     PERFORM pg_advisory_xact_lock(1701667443, p_space);
-    SELECT * INTO s FROM space WHERE id = p_space;
   END IF;
+  SELECT * INTO s FROM space WHERE id = p_space;
   moment := coalesce(p_now, clock_timestamp());
   IF s.held_until > moment AND s.held_since <= moment + interval '1 second' THEN
     RETURN s.held_until - moment;
-  ELSIF p_requests IS NULL THEN
+  ELSIF p_interval IS NULL THEN
     RETURN interval '0';
   END IF;
   DELETE FROM request r WHERE r.space = p_space AND (r.at <= moment - p_interval OR r.at > moment + interval '1 second');
-  SELECT r.at INTO blocking FROM request r WHERE r.space = p_space ORDER BY r.at DESC LIMIT 1 OFFSET p_requests - 1;
-  IF FOUND THEN
+  blocking := blocking_request(p_space, p_requests - p_want, p_tokens - p_want_tokens);
+  IF blocking IS NOT NULL THEN
     free := greatest(moment + interval '1 millisecond', blocking + p_interval);
     UPDATE space SET held_since = moment, held_until = CASE WHEN held_since > moment + interval '1 second'
       THEN free ELSE greatest(held_until, free) END WHERE id = p_space;
     RETURN free - moment;
   END IF;
-  INSERT INTO request VALUES (p_space, moment);
+  INSERT INTO request (space, at, requests, tokens) VALUES (p_space, moment, p_want, p_want_tokens);
   RETURN interval '0';
+END
+$$;
+
+-- Find the newest of the requests that are more than this room holds; mostly the sums tell that there is none.
+CREATE FUNCTION blocking_request(p_space int, p_requests int, p_tokens bigint) RETURNS timestamptz
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  is_full boolean;
+  found_at timestamptz;
+BEGIN
+  SELECT coalesce(sum(r.requests) > p_requests, false) OR coalesce(sum(r.tokens) > p_tokens, false) INTO is_full
+    FROM request r WHERE r.space = p_space;
+  IF is_full THEN
+    SELECT t.at INTO found_at FROM (
+      SELECT r.at, sum(r.requests) OVER w AS requests, sum(r.tokens) OVER w AS tokens FROM request r
+      WHERE r.space = p_space WINDOW w AS (ORDER BY r.at DESC ROWS UNBOUNDED PRECEDING)) t
+    WHERE t.requests > p_requests OR t.tokens > p_tokens ORDER BY t.at DESC LIMIT 1;
+  END IF;
+  RETURN found_at;
 END
 $$;
 

@@ -10,7 +10,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
     ('writer', ARRAY['cancel', 'delete_json', 'enqueue', 'fold', 'learn', 'put', 'put_json', 'remove_dropped', 'delete_records',
       'revive']),
     ('worker', ARRAY['changed_tables', 'gather', 'hand_back', 'hold_records', 'known', 'lease', 'note_missing',
-      'purge_jobs', 'purge_rest', 'put_in_place', 'reconcile', 'renew', 'rescue', 'settle', 'take_request', 'settle_and_lease', 'complete_and_lease'])
+      'purge_jobs', 'purge_rest', 'put_in_place', 'reconcile', 'renew', 'rescue', 'settle', 'take_budget', 'settle_and_lease', 'complete_and_lease'])
   ) e (kind, names) JOIN pg_proc p ON p.pronamespace = 'embedq'::regnamespace AND p.proname = ANY (e.names)
 $$;
 
