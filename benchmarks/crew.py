@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from time import perf_counter
 
-from embedq.app import App, start
-from embedq.settings import load
+from embedq.app import App, load, start
 from embedq.telemetry import Event, Facts
 
 PATIENCE = 300.0  # seconds

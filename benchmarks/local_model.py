@@ -12,6 +12,7 @@ from time import perf_counter
 import fill
 from crew import crew
 from embedq.embedders import build
+from embedq.embedding import Purpose
 from embedq.model import EmbedderName
 from embedq.ports import Embedder
 from figure import Figure, Scale, beside, taking_turns
@@ -59,7 +60,7 @@ async def _embed(embedder: Embedder, texts: Sequence[str]) -> float:
 
     async def caller() -> None:
         for batch in batches:
-            await embedder.embed(batch)
+            await embedder.embed(batch, Purpose.DOCUMENT)
 
     started = perf_counter()
     await asyncio.gather(*(caller() for _ in range(WORKERS)))

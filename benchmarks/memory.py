@@ -12,6 +12,7 @@ import fill
 import process
 from embedq.embedders import build
 from embedq.embedders.fake import vectors_of
+from embedq.embedding import Purpose
 from embedq.model import EmbedderName
 from embedq.stores.sqlite import SqliteStore
 from figure import Figure, Scale, plain
@@ -61,7 +62,7 @@ def _model() -> float:
 async def hold() -> None:
     """Load the model, embed one text and tell the memory it takes; the other process's whole life."""
     embedder = build(EmbedderName(provider="local", model=""), environment=os.environ)
-    await embedder.embed(["the last record"])
+    await embedder.embed(["the last record"], Purpose.DOCUMENT)
     time.sleep(AT_REST)  # noqa: ASYNC251 nothing else runs here
     print(process.resident_megabytes(os.getpid()))
 

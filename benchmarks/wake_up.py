@@ -10,9 +10,8 @@ from pathlib import Path
 
 import fill
 import process
-from embedq.app import start
+from embedq.app import load, start
 from embedq.model import Job, JobId, JobStatus, NewRecord, RecordId
-from embedq.settings import load
 from embedq.stores.sqlite import SqliteStore
 from figure import Figure, Scale, p95, plain
 from place import folder

@@ -18,10 +18,10 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from embedq.api import problems
 from embedq.api.routes import ROUTERS
+from embedq.app import table
 from embedq.cli import dead
 from embedq.cli.entry import PANELS
 from embedq.metrics import TABLE
-from embedq.settings import table
 
 REFERENCE = Path(__file__).parent / "reference"
 MARKED = re.compile(r"(<!-- made by docs/generate\.py -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -8,9 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from embedq.app import start
+from embedq.app import load, start
 from embedq.model import JobStatus
-from embedq.settings import load
 from embedq.stores.postgres import PostgresStore
 from figure import Figure, Scale, p95, plain
 from postgres.ground import NAME, database, declare, opened, records, server

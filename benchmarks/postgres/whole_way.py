@@ -17,8 +17,7 @@ from itertools import count
 import asyncpg
 
 from crew import Crew
-from embedq.app import start
-from embedq.settings import load
+from embedq.app import load, start
 from embedq.stores.postgres import PostgresStore
 from figure import Act, Figure, Scale, beside, taking_turns
 from postgres import bare

@@ -32,11 +32,12 @@ COUNTERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "embedq_vectors_reused": ("Vectors that were known already and not paid for again.", ()),
     "embedq_embed_calls": ("Calls of embedders, by how they ended.", ("outcome",)),
     "embedq_texts_embedded": ("Texts that embedders were asked for here.", ()),
+    "embedq_tokens_used": ("Tokens that embedders said they used, where they say so.", ("model", "purpose")),
     "embedq_leases_lost": ("Leases that ran out while their worker still had the job.", ()),
     "embedq_jobs_rescued": ("Jobs that were taken back from workers that showed no sign of life.", ()),
     "embedq_jobs_reconciled": ("Records that had neither vector nor job and were given one.", ()),
     "embedq_throttled": ("Times a provider said not now.", ()),
-    "embedq_budget_empty": ("Times the fleet's own request budget was empty.", ()),
+    "embedq_budget_empty": ("Times the fleet's own budget was empty.", ()),
     "embedq_embedder_backoffs": ("Times an embedder as a whole was left alone for a while.", ()),
 }
 HISTOGRAMS: Mapping[str, tuple[str, tuple[str, ...], Sequence[float]]] = {
@@ -60,6 +61,7 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "embedq_workers_alive": ("Workers that show signs of life.", ()),
     "embedq_budget_requests": ("Requests that the budget's last interval saw, by space.", ("space",)),
+    "embedq_budget_tokens": ("Tokens that the budget's last interval saw, by space.", ("space",)),
     "embedq_held_seconds": ("How long no process may ask this space's provider.", ("space",)),
 }
 TABLE: tuple[
@@ -186,6 +188,9 @@ class Metrics:
         self._add("embedq_texts_embedded", _number(facts, "texts"))
         if "seconds" in facts:
             self._time("embedq_embed_call_seconds", facts["seconds"])
+        if facts.get("tokens") is not None:
+            labels = str(facts.get("model", "unknown")), str(facts.get("purpose", "unknown"))
+            self._add("embedq_tokens_used", facts["tokens"], *labels)
 
     def _settled(self, facts: Facts) -> None:
         for outcome in ("done", "retry", "failed", "released", "skipped"):
@@ -265,6 +270,7 @@ def _figures(standing: Standing | None) -> Iterator[tuple[str, Sequence[str], fl
     for space, facts in standing.budgets.items():
         name = (standing.spaces.get(space, str(space)),)
         yield "embedq_budget_requests", name, float(facts.get("requests", 0))
+        yield "embedq_budget_tokens", name, float(facts.get("tokens", 0))
         yield "embedq_held_seconds", name, float(facts.get("held_seconds", 0))
 
 

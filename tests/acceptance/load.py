@@ -9,6 +9,7 @@ import httpx
 from tests.acceptance.processes import Api, Place
 from tests.acceptance.waiting import until
 
+from embedq.embedding import Purpose
 from embedq.model import EmbedderName
 from embedq.testing.faults import FakeEmbedder
 
@@ -87,7 +88,8 @@ async def check_integrity(api: Api, *writers: Writer, patience: float = 40.0) ->
 async def check_vectors(records: Mapping[str, Mapping[str, Any]]) -> None:
     """Check that each record carries the vector of the text it has."""
     embedder = FakeEmbedder(EmbedderName(provider="fake", model="", dimensions=16))
-    vectors = await embedder.embed([str(record["text"]) for record in records.values()])
+    texts = [str(record["text"]) for record in records.values()]
+    vectors = (await embedder.embed(texts, Purpose.DOCUMENT)).vectors
     for record, vector in zip(records.values(), vectors, strict=True):
         assert record["vector"] == [float(value) for value in vector]
 

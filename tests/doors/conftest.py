@@ -18,12 +18,12 @@ from httpx import ASGITransport, AsyncClient, Response
 from tests.doors.raw import KEYS, Door, Opened
 
 from embedq.api import Bounds, Server, create_app
-from embedq.app import App, start
+from embedq.app import App, load, start
 from embedq.client import Client
+from embedq.embedding import Purpose
 from embedq.model import Ask, Done, ErrorCategory, Failed, Fault, Lease, Reason, Released, WorkerId
 from embedq.operator import Operator
 from embedq.ports import Store
-from embedq.settings import load
 from embedq.telemetry import Event, Facts
 
 PREFIX = "urn:embedq:problem:"
@@ -67,7 +67,7 @@ class World:
         leases = await self.lease(limit=limit)
         [space] = await self.store.spaces()
         embedder = await self.app.embedders.get(space.embedder)
-        vectors = await embedder.embed([lease.text or "" for lease in leases])
+        vectors = (await embedder.embed([lease.text or "" for lease in leases], Purpose.DOCUMENT)).vectors
         await self.store.settle(
             [
                 Done(lease, vector) if collection in {None, lease.collection} else Released(lease)

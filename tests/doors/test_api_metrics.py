@@ -66,6 +66,12 @@ EVENTS: Sequence[tuple[Event, dict[str, object], tuple[str, tuple[str, ...]], fl
     (Event.RECONCILED, {"armed": 3}, ("embedq_jobs_reconciled_total", ()), 3),
     (Event.EMBEDDED, {"texts": 100, "seconds": 0.2}, ("embedq_texts_embedded_total", ()), 100),
     (Event.EMBEDDED, {"texts": 1, "seconds": 0.2}, ("embedq_embed_call_seconds_sum", ()), 0.2),
+    (
+        Event.EMBEDDED,
+        {"texts": 1, "tokens": 42, "model": "fake", "purpose": "query"},
+        ("embedq_tokens_used_total", ("fake", "query")),
+        42,
+    ),
     (Event.STORED, {"count": 4, "seconds": 0.5}, ("embedq_put_to_stored_seconds_sum", ()), 2.0),
     (Event.STORED, {"count": 4, "seconds": 0.5}, ("embedq_put_to_stored_seconds_count", ()), 4),
     (Event.STORED, {"count": 4, "seconds": 0.5}, ("embedq_put_to_stored_seconds_bucket", ("0.25",)), 0),

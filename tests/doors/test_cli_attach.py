@@ -13,9 +13,8 @@ from httpx import ASGITransport, AsyncClient
 from tests.doors.conftest import Shell, problem
 
 from embedq.api import create_app
-from embedq.app import start
+from embedq.app import load, start
 from embedq.cli.attach import columns
-from embedq.settings import load
 
 EMBEDDER = "fake@16"
 CREATE = "CREATE TABLE docs (id int PRIMARY KEY, title text, body text, kind text, e vector(16))"

@@ -20,12 +20,11 @@ import pytest
 from tests.acceptance.processes import Api, Place
 
 from embedq.api.problems import BUSY, KINDS, OF_STATUS, PREFIX, UNAUTHORIZED
-from embedq.app import EmbedQ
+from embedq.app import EmbedQ, table
 from embedq.client.tables import Tables
-from embedq.embedders import FAKE_LOG
+from embedq.embedders.fake import FAKE_LOG
 from embedq.embedders.faults import VARIABLE, Kind
 from embedq.operator import Operator
-from embedq.settings import table
 from embedq.settings.sources import CONFIG_VARIABLE
 from embedq.stores.postgres.pool import MOST
 from embedq.telemetry import Event
@@ -44,7 +43,7 @@ FIGURE = re.compile(r"`(embedq_[a-z_]+)`")
 ROW = re.compile(r"^\| (.+?) \|", re.MULTILINE)
 SHOWN_DATABASE = "postgresql://ada@localhost/shop"  # a how-to that names it is run on PostgreSQL
 SHOWN_ADDRESS = "http://127.0.0.1:8400"
-NO_SETTINGS = {CONFIG_VARIABLE, VARIABLE, FAKE_LOG, "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HF_HUB_OFFLINE"}
+NO_SETTINGS = {CONFIG_VARIABLE, "HF_HUB_OFFLINE"}
 SECONDS = 60
 
 

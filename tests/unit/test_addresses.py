@@ -6,8 +6,9 @@ import asyncpg
 import pytest
 
 import embedq
+from embedq.app import load
 from embedq.errors import EmbedqError, StoreUnusable
-from embedq.settings import load, without_passwords
+from embedq.settings import without_passwords
 from embedq.settings.addresses import passwords
 from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.errors import translated

@@ -11,12 +11,13 @@ import pytest
 from embedq.client import Client, ClientOptions
 from embedq.embedders.fake import FakeEmbedder
 from embedq.embedders.faults import Faults
+from embedq.embedding import Embeddings, Purpose
 from embedq.errors import Invalid, SearchUnavailable, SettingsError
-from embedq.model import Ask, Budget, Done, EmbedderName, SearchMode, Vector, WorkerId
+from embedq.model import Ask, Budget, Done, EmbedderName, SearchMode, WorkerId
 from embedq.policy.texts import Limits
 from embedq.ports import Embedder
 from embedq.stores.sqlite import SqliteStore
-from embedq.telemetry import Telemetry
+from embedq.telemetry import Event, Facts, Telemetry
 
 NAME = EmbedderName(provider="fake", model="")
 TEXTS = {"loom": "Call Ada about the loom", "engine": "Charles oils the engine", "rose": "Water the roses"}
@@ -47,14 +48,20 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await opened.close()
 
 
-def client_of(store: SqliteStore, embedder: Embedder | None, *, budget: Budget | None = None) -> Client:
+def client_of(
+    store: SqliteStore,
+    embedder: Embedder | None,
+    *,
+    budget: Budget | None = None,
+    telemetry: Telemetry | None = None,
+) -> Client:
     options = ClientOptions(
         embedder=NAME,
         budget=budget,
         query_timeout=timedelta(milliseconds=200),
         semantic_timeout=timedelta(milliseconds=200),
     )
-    return Client(store, OneEmbedder(embedder), options=options, telemetry=Telemetry())
+    return Client(store, OneEmbedder(embedder), options=options, telemetry=telemetry or Telemetry())
 
 
 async def fill(client: Client, store: SqliteStore) -> None:
@@ -63,7 +70,7 @@ async def fill(client: Client, store: SqliteStore) -> None:
     space = (await client.collection("notes")).space
     ask = Ask(worker=WorkerId("w"), spaces=[space.id], limit=10, span=timedelta(minutes=5))
     leases = (await store.lease(ask)).leases
-    vectors = await FakeEmbedder(NAME).embed([lease.text or "" for lease in leases])
+    vectors = (await FakeEmbedder(NAME).embed([lease.text or "" for lease in leases], Purpose.DOCUMENT)).vectors
     await store.learn(space.id, vectors.shape[1])
     await store.settle([Done(lease, vector) for lease, vector in zip(leases, vectors, strict=True)])
 
@@ -145,9 +152,9 @@ async def test_a_model_that_loads_slowly_is_there_for_the_next_query(store: Sqli
             super().__init__(NAME)
             self.loaded = asyncio.Event()
 
-        async def embed(self, texts: Sequence[str]) -> Vector:
+        async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:
             await self.loaded.wait()
-            return await super().embed(texts)
+            return await super().embed(texts, purpose)
 
     embedder = Slow()
     client = client_of(store, embedder)
@@ -174,12 +181,42 @@ async def test_queries_take_from_the_fleets_budget(store: SqliteStore) -> None:
     assert embedder.calls == 1
 
 
+async def test_a_query_is_told_with_its_purpose_and_tokens(store: SqliteStore) -> None:
+    """What a query costs is counted beside what documents cost."""
+    heard: list[Facts] = []
+    embedder = FakeEmbedder(NAME)
+    client = client_of(store, embedder, telemetry=Telemetry(lambda event, _, facts: _note(heard, event, facts)))
+    await fill(client, store)
+
+    await client.search("notes", "loom")
+
+    assert [(facts["purpose"], facts["texts"], facts["tokens"]) for facts in heard] == [("query", 1, 1)]
+
+
+def _note(heard: list[Facts], event: Event, facts: Facts) -> None:
+    if event is Event.EMBEDDED:
+        heard.append(facts)
+
+
+async def test_queries_take_tokens_from_the_fleets_budget(store: SqliteStore) -> None:
+    """A query takes as many tokens as its words have; when there is no room for it, words answer."""
+    embedder = FakeEmbedder(NAME, remote=True)
+    client = client_of(store, embedder, budget=Budget(requests=None, tokens=4, interval=timedelta(hours=1)))
+    await fill(client, store)
+
+    first = await client.search("notes", "twelve bytes")
+    second = await client.search("notes", "a loom...")
+
+    assert (first.mode_used, second.mode_used) == (SearchMode.HYBRID, SearchMode.KEYWORD)
+    assert embedder.calls == 1
+
+
 async def test_a_vector_of_other_dimensions_never_meets_the_space(store: SqliteStore) -> None:
     """A provider that changed its mind is no match for what is stored."""
 
     class Other(FakeEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Vector:
-            return np.ones((len(texts), 7), np.float32)
+        async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:  # noqa: ARG002 the contract's
+            return Embeddings(vectors=np.ones((len(texts), 7), np.float32))
 
     client = client_of(store, Other(NAME))
     await fill(client, store)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embedq.app import App, start
+from embedq.app import App, load, start
 from embedq.errors import Conflict, Invalid, NotFound
 from embedq.model import (
     Ask,
@@ -26,7 +26,6 @@ from embedq.model import (
     WorkerInfo,
 )
 from embedq.operator import DeadReason, Finding, Verdict
-from embedq.settings import load
 from embedq.shapes.queue import QueueStatus, Ready
 from embedq.upkeep import HostLiveness
 

@@ -6,9 +6,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from embedq.app import load
 from embedq.cli.remote import RemoteQueue
 from embedq.errors import SettingsError, StoreError
-from embedq.settings import load
 
 KEY = "a-key-for-one-server-only"
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embedq.embedding import EmbedderLimits, Embeddings, Purpose, ToldLimits
 from embedq.model import (
     Counts,
     Declaration,
@@ -78,21 +79,37 @@ class Ear:
 class Provider:
     """An embedder whose answers a test decides. Without a plan it answers well."""
 
-    def __init__(self, name: EmbedderName | None = None, *, remote: bool = False, max_inputs: int = 1000) -> None:
+    def __init__(
+        self,
+        name: EmbedderName | None = None,
+        *,
+        remote: bool = False,
+        max_inputs: int = 1000,
+        limits: EmbedderLimits | None = None,
+    ) -> None:
         """Answer well, until a plan says otherwise."""
         self.name = name or EmbedderName(provider="fake", model="")
         self.dimensions: int | None = None
         self.remote = remote
-        self.max_inputs = max_inputs
+        self.limits = limits or EmbedderLimits(inputs=max_inputs)
+        self.used: int | None = None  # tokens that each answer tells
+        self.told: ToldLimits | None = None
+        self.purposes: list[Purpose] = []
         self.size = 8
         self.calls: list[list[str]] = []
         self.plan: Callable[[Sequence[str]], Awaitable[Any]] | None = None
 
-    async def embed(self, texts: Sequence[str]) -> Vector:
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:
         """Note the call and follow the plan."""
         self.calls.append(list(texts))
+        self.purposes.append(purpose)
         answer = await self.plan(texts) if self.plan is not None else None
-        return self.vectors(texts) if answer is None else answer
+        vectors = self.vectors(texts) if answer is None else answer
+        return Embeddings(vectors=vectors, tokens=self.used, told=self.told)
+
+    def tokens(self, text: str) -> int:
+        """Count words."""
+        return len(text.split())
 
     def vectors(self, texts: Sequence[str]) -> Vector:
         """Make the vectors that belong to these texts."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from embedq.app import App
+from embedq.app import App, load
 from embedq.attachment import Attached
 from embedq.cli.options import Collection, Embedder, Json, Url, ask
 from embedq.cli.output import console, literal, one_line, print_json, say, warn
@@ -18,7 +18,6 @@ from embedq.client.tables import ELSEWHERE
 from embedq.errors import Invalid, NotFound
 from embedq.model import Counts
 from embedq.operator.report import counted
-from embedq.settings import load
 from embedq.shapes import collections as shapes
 
 Table = Annotated[str, typer.Argument(help="The table: NAME, or SCHEMA.NAME.", metavar="TABLE")]

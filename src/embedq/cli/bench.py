@@ -13,13 +13,14 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from embedq.app import App, start
+from embedq.app import App, load, start
 from embedq.cli.options import Embedder, Json
 from embedq.cli.output import console, nothing, print_json
 from embedq.cli.tables import Cell, Column, table
+from embedq.embedding import Purpose
 from embedq.model import EmbedderName
 from embedq.policy.naming import parse_embedder
-from embedq.settings import Settings, load
+from embedq.settings import Settings
 
 WORDS = ("loom", "thread", "shuttle", "pattern", "engine", "number", "table", "machine", "letter", "garden", "river")
 SINGLES = 50  # writes that are timed one by one
@@ -107,13 +108,13 @@ def _text(number: int) -> str:
 async def _bare_loop(app: App, name: EmbedderName, path: Path, texts: Sequence[str]) -> float:
     """Embed and store the same texts in a loop without any queue; answer with its seconds."""
     embedder = await app.embedders.get(app.embedders.canonical(name))
-    await embedder.embed(texts[:1])
+    await embedder.embed(texts[:1], Purpose.DOCUMENT)
     connection = sqlite3.connect(path)
     connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE v(id, text, vector);")
     started = perf_counter()
     for first in range(0, len(texts), BATCH):
         batch = texts[first : first + BATCH]
-        rows = await embedder.embed(batch)
+        rows = (await embedder.embed(batch, Purpose.DOCUMENT)).vectors
         numbers = range(first, first + len(batch))
         with connection:
             connection.executemany(

@@ -6,8 +6,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from embedq.app import App, start
-from embedq.settings import Settings, load
+from embedq.app import App, load, start
+from embedq.settings import Settings
 
 T = TypeVar("T")
 

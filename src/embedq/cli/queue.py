@@ -8,7 +8,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from embedq.app import App, start
+from embedq.app import App, load, start
 from embedq.cli.options import Cursor, InCollection, Json, Limit, OfTenant, Url, ask
 from embedq.cli.output import console, count, literal, message_of, more, nothing, print_json, say, shaded, since
 from embedq.cli.statuspage import page
@@ -16,7 +16,6 @@ from embedq.cli.tables import Cell, Column, table
 from embedq.model import Job, JobFilter, JobStatus
 from embedq.operator import RepairReport
 from embedq.operator.report import counted
-from embedq.settings import load
 from embedq.shapes import queue as shapes
 from embedq.shapes.jobs import JobPage, Requeued
 from embedq.shapes.queue import Drained, QueueStatus, Retried, Switched

@@ -10,11 +10,11 @@ import typer
 from rich.text import Text
 
 from embedq import __version__
-from embedq.app import App, missing, start
+from embedq.app import App, load, missing, start
 from embedq.cli.options import Embedder, Json, Url, ask
 from embedq.cli.output import complain, console, literal, print_json, say
 from embedq.errors import Invalid, SettingsError
-from embedq.settings import Settings, load
+from embedq.settings import Settings
 
 if TYPE_CHECKING:
     from embedq.api import Server

@@ -3,14 +3,17 @@
 import asyncio
 from collections import OrderedDict
 from datetime import timedelta
+from time import monotonic
 from typing import Protocol
 
-import numpy as np
-
 from embedq.client.options import ClientOptions
+from embedq.embedding import Purpose, Spending
 from embedq.errors import EmbedderError, NotNow, SettingsError
 from embedq.model import EmbedderName, Space, SpaceId, Vector
+from embedq.policy.budgets import budget_of
+from embedq.policy.vectors import checked
 from embedq.ports import Embedder, Store
+from embedq.telemetry import Event, Telemetry
 
 Key = tuple[SpaceId, str]
 
@@ -34,11 +37,12 @@ class NoVector(Exception):
 class QueryVectors:
     """Embeds queries and remembers the last ones."""
 
-    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions) -> None:
+    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
         """Embed with these embedders, within the fleet's budget."""
         self._store = store
         self._embedders = embedders
         self._options = options
+        self._telemetry = telemetry
         self._remembered: OrderedDict[Key, Vector] = OrderedDict()
         self._running: dict[Key, asyncio.Task[Vector]] = {}
 
@@ -81,29 +85,38 @@ class QueryVectors:
     async def _embed(self, space: Space, words: str) -> Vector:
         try:
             embedder = await self._embedders.get(space.embedder)
-            await self._afford(embedder, space)
-            rows = await embedder.embed([words])
+            await self._afford(embedder, space, words)
+            return await self._asked(embedder, space, words)
         except NotNow as error:
             await self._store.hold(space.id, error.retry_after or timedelta(0))
             raise NoVector(str(error)) from error
         except (EmbedderError, SettingsError) as error:
             raise NoVector(str(error)) from error
-        return _row(rows, space)
 
-    async def _afford(self, embedder: Embedder, space: Space) -> None:
+    async def _asked(self, embedder: Embedder, space: Space, words: str) -> Vector:
+        """Call the embedder once, and hand on what is one usable vector of this space."""
+        started = monotonic()
+        answer = await embedder.embed([words], Purpose.QUERY)
+        self._telemetry.emit(
+            Event.EMBEDDED,
+            level="debug",
+            space=str(space),
+            model=str(space.embedder),
+            purpose=Purpose.QUERY.value,
+            texts=1,
+            tokens=answer.tokens,
+            seconds=monotonic() - started,
+            outcome="ok",
+        )
+        expected = space.dimensions or embedder.dimensions
+        row: Vector = checked(answer.vectors, texts=1, dimensions=expected)[0]
+        return row
+
+    async def _afford(self, embedder: Embedder, space: Space, words: str) -> None:
         """A query takes from the same budget as the workers, and obeys the same Retry-After."""
         if not embedder.remote:
             return
-        wait = await self._store.take(space.id, self._options.budget)
+        budget = budget_of(self._options.budget, embedder.limits)
+        wait = await self._store.take(space.id, budget, Spending(tokens=embedder.tokens(words) if budget else 0))
         if wait > timedelta(0):
             raise NoVector(f"the request budget of {space.embedder} is used up for {wait.total_seconds():.1f} s")
-
-
-def _row(rows: Vector, space: Space) -> Vector:
-    """Check that the answer is one usable vector of this space."""
-    if rows.ndim != 2 or len(rows) != 1 or not np.isfinite(rows).all():  # noqa: PLR2004 a matrix
-        raise NoVector(f"{space.embedder} gave no usable vector")
-    if space.dimensions and rows.shape[1] != space.dimensions:
-        raise NoVector(f"{space.embedder} answered with {rows.shape[1]} dimensions, the space has {space.dimensions}")
-    row: Vector = rows[0]
-    return row

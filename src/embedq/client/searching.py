@@ -41,7 +41,7 @@ class Searching:
         self._store = store
         self._options = options
         self._telemetry = telemetry
-        self._vectors = QueryVectors(store, embedders, options=options)
+        self._vectors = QueryVectors(store, embedders, options=options, telemetry=telemetry)
 
     def read(
         self,

@@ -7,10 +7,12 @@ from embedq.attachment import Attached, Attachment
 from embedq.client.intake import check_collection
 from embedq.client.options import ClientOptions
 from embedq.client.searching import Embedders
+from embedq.embedding import Purpose
 from embedq.errors import Invalid
 from embedq.model import Declaration
 from embedq.policy.naming import parse_embedder
-from embedq.ports import Attaching, Store
+from embedq.policy.vectors import checked
+from embedq.ports import Attaching, Embedder, Store
 from embedq.telemetry import Event, Telemetry
 
 SAMPLE = "How many numbers?"  # embedded once, where nobody knows how long an embedder's vectors are
@@ -65,7 +67,7 @@ class Tables:
         dimensions = None
         if wanted.into is not None:
             built = await self._embedders.get(name)
-            dimensions = built.dimensions or (await built.embed([SAMPLE])).shape[1]
+            dimensions = built.dimensions or await _dimensions(built)
         attached = await store.attach(declaration, wanted, dimensions=dimensions, adopt=adopt)
         self._telemetry.emit(Event.ATTACHED, collection=attached.collection, table=table, rows=attached.rows)
         return attached
@@ -87,6 +89,12 @@ class Tables:
         if not isinstance(self._store, Attaching):
             raise Invalid(ELSEWHERE)
         return self._store
+
+
+async def _dimensions(embedder: Embedder) -> int:
+    """Ask how long an embedder's vectors are."""
+    answer = await embedder.embed([SAMPLE], Purpose.DOCUMENT)
+    return len(checked(answer.vectors, texts=1, dimensions=None)[0])
 
 
 def _names(columns: Sequence[str]) -> tuple[str, ...]:

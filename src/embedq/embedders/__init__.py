@@ -1,64 +1,68 @@
-"""The embedders, chosen by name. A provider's library is imported only when that provider is asked for."""
+"""The embedders, chosen by name. A provider is declared in one file; its library is imported when it is asked for."""
 
+import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
 
-from embedq.embedders.known import canonical, known_dimensions
 from embedq.errors import SettingsError
 from embedq.model import EmbedderName
-from embedq.ports import Embedder
+from embedq.ports import Embedder, Provider
+from embedq.settings import Variable
 
-__all__ = ["FAKE_LOG", "PROVIDERS", "build", "canonical", "check", "known_dimensions"]
+__all__ = ["PROVIDERS", "build", "canonical", "check", "declared", "known_dimensions", "variables"]
 
-FAKE_LOG = "EMBEDQ_FAKE_LOG"  # a file to which the fake embedder appends one JSON line per call
-_LATER = ("ollama", "gemini")
-_EXTRAS: Mapping[str, tuple[str, ...]] = {  # what each extra brings
-    "local": ("onnxruntime", "onnx", "safetensors", "tokenizers"),
-    "openai": ("openai",),
+# Each provider's module holds its declaration: PROVIDER.
+PROVIDERS: MutableMapping[str, str] = {
+    "local": "embedq.embedders.local",
+    "openai": "embedq.embedders.openai",
+    "gemini": "embedq.embedders.gemini",
+    "ollama": "embedq.embedders.ollama",
+    "fake": "embedq.embedders.fake",
 }
+
+
+def declared(provider: str) -> Provider:
+    """Read a provider's declaration; KeyError: there is none of this name."""
+    found: Provider = importlib.import_module(PROVIDERS[provider]).PROVIDER
+    return found
+
+
+def variables() -> tuple[Variable, ...]:
+    """List the variables that providers read, each once."""
+    return tuple(dict.fromkeys(variable for name in PROVIDERS for variable in declared(name).variables))
 
 
 def check(name: EmbedderName) -> None:
     """Refuse a name that nothing in this version can build."""
-    if name.provider in _LATER:
-        raise SettingsError(f"{name}: {name.provider} is not in this version yet. Known now: {', '.join(PROVIDERS)}.")
-    if name.provider not in PROVIDERS:
-        raise SettingsError(f"{name}: there is no embedder {name.provider!r}. Known: {', '.join(PROVIDERS)}.")
+    if name.provider in PROVIDERS and declared(name.provider).build is not None:
+        return
+    known = ", ".join(provider for provider in PROVIDERS if declared(provider).build is not None)
+    if name.provider in PROVIDERS:
+        raise SettingsError(f"{name}: {name.provider} is not in this version yet. Known now: {known}.")
+    raise SettingsError(f"{name}: there is no embedder {name.provider!r}. Known: {known}.")
 
 
 def build(name: EmbedderName, *, environment: Mapping[str, str]) -> Embedder:
     """Make the embedder of this name, or refuse and say what is missing. Settings are read from `environment` only."""
     check(name)
-    absent = [module for module in _EXTRAS.get(name.provider, ()) if importlib.util.find_spec(module) is None]
+    provider = declared(name.provider)
+    absent = [module for module in provider.modules if importlib.util.find_spec(module) is None]
     if absent:
-        raise SettingsError(f"{name} needs {', '.join(absent)}: run pip install 'embedq[{name.provider}]'.")
-    return PROVIDERS[name.provider](canonical(name), environment)
+        raise SettingsError(f"{name} needs {', '.join(absent)}: run pip install 'embedq[{provider.extra}]'.")
+    assert provider.build is not None  # noqa: S101 check has refused those without
+    return provider.build(canonical(name), environment)
 
 
-def _local(name: EmbedderName, environment: Mapping[str, str]) -> Embedder:
-    from embedq.embedders.local import LocalEmbedder  # noqa: PLC0415 - an extra
-
-    return LocalEmbedder(name, environment=environment)
-
-
-def _openai(name: EmbedderName, environment: Mapping[str, str]) -> Embedder:
-    from embedq.embedders.openai import OpenAIEmbedder  # noqa: PLC0415 - an extra
-
-    return OpenAIEmbedder(name, environment=environment)
+def canonical(name: EmbedderName) -> EmbedderName:
+    """Write a name the one way it is stored, so that `local`, `local@384` and the model's full name are one space."""
+    if name.provider not in PROVIDERS:
+        return name
+    provider = declared(name.provider)
+    is_usual = name.dimensions == provider.dimensions
+    return replace(name, model=name.model or provider.default_model, dimensions=None if is_usual else name.dimensions)
 
 
-def _fake(name: EmbedderName, environment: Mapping[str, str]) -> Embedder:
-    from embedq.embedders.fake import FakeEmbedder  # noqa: PLC0415 - only for who asks for it
-    from embedq.embedders.faults import VARIABLE, Faults  # noqa: PLC0415 - the same
-
-    log = environment.get(FAKE_LOG, "")
-    faults = Faults.parse(environment.get(VARIABLE, ""))
-    return FakeEmbedder(name, faults=faults, log=Path(log) if log else None)
-
-
-PROVIDERS: Mapping[str, Callable[[EmbedderName, Mapping[str, str]], Embedder]] = {
-    "local": _local,
-    "openai": _openai,
-    "fake": _fake,
-}
+def known_dimensions(name: EmbedderName) -> int | None:
+    """Say how long the vectors will be. None: the first answer will tell."""
+    return declared(name.provider).model(name).dimensions if name.provider in PROVIDERS else name.dimensions

@@ -1,25 +1,30 @@
-"""An embedder for tests and rehearsals: vectors made of the text's hash, and faults to order. Chosen by name only."""
+"""The provider `fake`, for tests and rehearsals: vectors made of the text's hash, and faults to order."""
 
 import asyncio
 import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedq.embedders.faults import Faults, Kind, Mishap, Rehearsal
-from embedq.embedders.http_answers import checked, encoded, error_of
-from embedq.embedders.known import DEFAULT_DIMENSIONS
+from embedq.embedders.faults import VARIABLE, Faults, Kind, Mishap, Rehearsal
+from embedq.embedders.http_answers import encoded, error_of
+from embedq.embedding import EmbedderLimits, Embeddings, Purpose
 from embedq.errors import EmbedderError, Permanent, SettingsError, Transient, Unavailable
 from embedq.model import EmbedderName, Vector
+from embedq.ports import Provider
+from embedq.settings import Variable
 
-DIMENSIONS = DEFAULT_DIMENSIONS["fake"]
+FAKE_LOG = "EMBEDQ_FAKE_LOG"
+DIMENSIONS = 384
+LIMITS = EmbedderLimits(inputs=2048)
 _MOST_DIMENSIONS = 65_536
+_BYTES_PER_TOKEN = 4
 _VALUES_PER_WORD = 4  # a 64-bit word gives four values of 16 bits
 _STEP, _MIX_ONE, _MIX_TWO = (np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -27,7 +32,7 @@ _STEP, _MIX_ONE, _MIX_TWO = (np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF
 class FakeEmbedder:
     """Gives equal texts equal unit vectors, at no cost, and fails as it is told to."""
 
-    max_inputs = 2048
+    limits = LIMITS
 
     def __init__(
         self, name: EmbedderName, *, faults: Faults | None = None, log: Path | None = None, remote: bool = False
@@ -49,17 +54,22 @@ class FakeEmbedder:
         self._faults = faults
         self._rehearsal = Rehearsal(faults)
 
-    async def embed(self, texts: Sequence[str]) -> Vector:
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:  # noqa: ARG002 - one vector for both
         """Answer with the texts' vectors, or with the fault that the script has for this call."""
         if not texts:
-            return np.empty((0, self._size), np.float32)
-        hashes = [hashlib.sha256(raw).digest() for raw in encoded(list(texts))]
+            return Embeddings(vectors=np.empty((0, self._size), np.float32), tokens=0)
+        raws = encoded(list(texts))
+        hashes = [hashlib.sha256(raw).digest() for raw in raws]
         mishap = self._count(hashes)
         if self._faults.latency:
             await asyncio.sleep(self._faults.latency)
         await self._fail(mishap, texts)
         vectors = _spoilt(vectors_of(hashes, self._size, self.name.model), mishap)
-        return checked(vectors, count=len(texts), dimensions=self._size)
+        return Embeddings(vectors=vectors, tokens=sum(map(_tokens, raws)))
+
+    def tokens(self, text: str) -> int:
+        """Count four bytes as a token."""
+        return _tokens(text.encode(errors="surrogatepass"))
 
     def truncates(self, text: str) -> bool:  # noqa: ARG002 - the contract's signature
         """Say no: the hash is of the whole text."""
@@ -83,6 +93,10 @@ class FakeEmbedder:
             raise error
         if self._faults.bad and any(map(self._faults.refuses, texts)):
             raise Permanent("The fake provider refuses this input (400), as it was told to.", code="400")
+
+
+def _tokens(raw: bytes) -> int:
+    return max(1, -(-len(raw) // _BYTES_PER_TOKEN))
 
 
 def vectors_of(hashes: Sequence[bytes], dimensions: int = DIMENSIONS, model: str = "") -> Vector:
@@ -150,3 +164,20 @@ def _append(log: Path, hashes: Sequence[bytes], mishap: Mishap) -> None:
         os.write(handle, line)
     finally:
         os.close(handle)
+
+
+def _build(name: EmbedderName, environment: Mapping[str, str]) -> FakeEmbedder:
+    log = environment.get(FAKE_LOG, "")
+    return FakeEmbedder(name, faults=Faults.parse(environment.get(VARIABLE, "")), log=Path(log) if log else None)
+
+
+PROVIDER = Provider(
+    build=_build,
+    remote=False,
+    limits=LIMITS,
+    variables=(
+        Variable(name=VARIABLE, description="What goes wrong with calls of the fake embedder, such as `500=2`."),
+        Variable(name=FAKE_LOG, description="A file to which the fake embedder appends one JSON line per call."),
+    ),
+    dimensions=DIMENSIONS,
+)

@@ -1,86 +1,32 @@
-"""all-MiniLM-L6-v2 on this machine's cores: no key, no network, no torch."""
+"""The provider `local`: all-MiniLM-L6-v2 on this machine's cores. No key, no network, no torch."""
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
+from embedq.embedding import EmbedderLimits
+from embedq.model import EmbedderName
+from embedq.ports import Embedder, Provider
+from embedq.settings import Variable
 
-from embedq.embedders.http_answers import checked, encoded
-from embedq.embedders.local_engine import Engine, leave, take
-from embedq.embedders.local_model import packed
-from embedq.embedders.local_tokens import Tokens, surely_whole
-from embedq.embedders.local_weights import DIMENSIONS, MODEL
-from embedq.errors import SettingsError
-from embedq.model import EmbedderName, Vector
-
-_REMEMBERED = 8192  # texts whose length in tokens is known from embedding them
+MODEL = "all-MiniLM-L6-v2"
+DIMENSIONS = 384
+MAX_TOKENS = 256  # the length it was trained for, and where texts are cut
+MODEL_DIR = "EMBEDQ_MODEL_DIR"
+LIMITS = EmbedderLimits(inputs=1024, tokens_per_text=MAX_TOKENS)
 
 
-class LocalEmbedder:
-    """Embeds on the CPU. All embedders of a process share one model and one thread per core."""
+def _build(name: EmbedderName, environment: Mapping[str, str]) -> Embedder:
+    from embedq.embedders.local_embedder import LocalEmbedder  # noqa: PLC0415 - its libraries are an extra
 
-    dimensions: int | None = DIMENSIONS
-    max_inputs = 1024
-    remote = False
-
-    def __init__(self, name: EmbedderName, *, environment: Mapping[str, str]) -> None:
-        """Find the model's files; they are read at the first call, or by `warm`."""
-        if name.model not in {"", MODEL} or name.dimensions not in {None, DIMENSIONS}:
-            raise SettingsError(f"{name}: the local embedder has one model, {MODEL}, of {DIMENSIONS} dimensions.")
-        self.name = name
-        self._engine: Engine | None = take(environment)
-        self._cut: OrderedDict[tuple[int, int], bool] = OrderedDict()
-
-    async def warm(self) -> None:
-        """Load the model now, in a thread, so that the first text does not wait for it."""
-        engine = self._running()
-        await engine.do(engine.model.load, urgent=True)
-
-    async def embed(self, texts: Sequence[str]) -> Vector:
-        """Answer with one unit vector per text, of its first 256 tokens."""
-        if not texts:
-            return np.empty((0, DIMENSIONS), np.float32)
-        encoded(list(texts))
-        engine, urgent = self._running(), len(texts) == 1  # a lone text is mostly a query: somebody waits for it
-        tokens = await engine.do(engine.model.tokens, texts, urgent=urgent)
-        self._remember(texts, tokens)
-        runs = packed([len(each.ids) for each in tokens], engine.crew.size)
-        parts = [[tokens[number].ids for number in run] for run in runs]
-        answers = await asyncio.gather(*(engine.do(engine.model.vectors, part, urgent=urgent) for part in parts))
-        vectors = np.empty((len(texts), DIMENSIONS), np.float32)
-        for run, answer in zip(runs, answers, strict=True):
-            vectors[run] = answer
-        return checked(vectors, count=len(texts), dimensions=DIMENSIONS)
-
-    def truncates(self, text: str) -> bool:
-        """Say whether the text is longer than the model sees; known at once for short texts and after embedding."""
-        if surely_whole(text):
-            return False
-        known = self._cut.get(_key(text))
-        if known is None:
-            [tokens] = self._running().model.tokens([text])
-            return tokens.cut
-        return known
-
-    async def close(self) -> None:
-        """Let go of the model; the last one to do so ends the threads."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            await asyncio.to_thread(leave, engine)
-
-    def _running(self) -> Engine:
-        if self._engine is None:
-            raise RuntimeError("This embedder is closed.")
-        return self._engine
-
-    def _remember(self, texts: Sequence[str], tokens: Sequence[Tokens]) -> None:
-        for text, each in zip(texts, tokens, strict=True):
-            if not surely_whole(text):
-                self._cut[_key(text)] = each.cut
-        while len(self._cut) > _REMEMBERED:
-            self._cut.popitem(last=False)
+    return LocalEmbedder(name, environment=environment)
 
 
-def _key(text: str) -> tuple[int, int]:
-    return hash(text), len(text)  # Python keeps a string's hash, so that this costs nothing and holds no text
+PROVIDER = Provider(
+    build=_build,
+    remote=False,
+    limits=LIMITS,
+    variables=(Variable(name=MODEL_DIR, filled=True, description="Where the weights of the local model lie."),),
+    modules=("onnxruntime", "onnx", "safetensors", "tokenizers"),
+    extra="local",
+    default_model=MODEL,
+    dimensions=DIMENSIONS,
+)

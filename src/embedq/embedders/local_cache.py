@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from embedq.embedders.local_weights import MODEL, SHA256, WEIGHTS, Source, sha256_of
+from embedq.embedders.local import MODEL
+from embedq.embedders.local_weights import SHA256, WEIGHTS, Source, sha256_of
 
 GRAPH_VERSION = 1  # part of the file's name: raise it whenever `local_graph` changes what it builds
 GRAPH_SHA256 = "012db056d186d87357b2a4e56d9e0d0b90c2f33576c822b5cb3078dc9b9a4dd4"  # of what this version builds

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from safetensors.numpy import load_file
 
-from embedq.embedders.local_weights import DIMENSIONS, MAX_TOKENS, MODEL
+from embedq.embedders.local import DIMENSIONS, MAX_TOKENS, MODEL
 
 _LAYERS, _HEADS = 6, 12
 _HEAD_SIZE = DIMENSIONS // _HEADS

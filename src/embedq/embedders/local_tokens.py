@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from embedq.embedders.local_weights import MAX_TOKENS
+from embedq.embedders.local import MAX_TOKENS
 
 _END_TOKEN = 102  # [SEP], which closes every text
 _SAMPLE_CHARACTERS = 8192  # enough for 256 tokens of nearly every text
 _BORDERS = " \n.,;。、"  # no token reaches across these
-_SHORT_ASCII = MAX_TOKENS - 2  # two tokens frame every text, and an ASCII character is at most one token
-_TOKENS_PER_CHARACTER = 3  # at most: a Korean syllable is taken apart
+_FRAME = 2  # tokens that open and close every text
+_TOKENS_PER_CHARACTER = 3  # at most: a Korean syllable is taken apart; an ASCII character is at most one token
 
 
 class Tokens(NamedTuple):
@@ -49,9 +49,14 @@ class TextTokenizer:
         return Tokens([*ids[: MAX_TOKENS - 1], _END_TOKEN], cut=True)
 
 
+def most_tokens(text: str) -> int:
+    """Say how many tokens a text has at most, without looking at its words."""
+    return _FRAME + len(text) * (1 if text.isascii() else _TOKENS_PER_CHARACTER)
+
+
 def surely_whole(text: str) -> bool:
     """Say whether a text is so short that it cannot be cut, without looking at its words."""
-    return len(text) <= (_SHORT_ASCII if text.isascii() else _SHORT_ASCII // _TOKENS_PER_CHARACTER)
+    return most_tokens(text) <= MAX_TOKENS
 
 
 def _sample(text: str, characters: int) -> str:

@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedq.embedders.known import DEFAULT_DIMENSIONS, LOCAL_MODEL
+from embedq.embedders.local import MODEL, MODEL_DIR
 from embedq.errors import Critical, SettingsError, Unavailable
 
-MODEL = LOCAL_MODEL
-DIMENSIONS = DEFAULT_DIMENSIONS["local"]
-MAX_TOKENS = 256  # the length it was trained for, and where texts are cut
-MODEL_DIR = "EMBEDQ_MODEL_DIR"
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
 SHA256: Mapping[str, str] = {
     WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
+from embedq.embedding import Purpose
 from embedq.errors import EmbedderError, SettingsError, StoreError
 from embedq.model import EmbedderName
 from embedq.operator.report import Finding, Verdict
+from embedq.policy.vectors import checked
 from embedq.ports import Embedder, Store
 
 MIB = 1 << 20
@@ -54,7 +56,8 @@ async def _ask(get: Callable[[EmbedderName], Awaitable[Embedder]], name: Embedde
     started = perf_counter()
     try:
         async with asyncio.timeout(PATIENCE):
-            rows = await (await get(name)).embed([SAMPLE])
+            answer = await (await get(name)).embed([SAMPLE], Purpose.DOCUMENT)
+            rows = checked(answer.vectors, texts=1, dimensions=None)
     except (EmbedderError, SettingsError) as error:
         return Finding(check="embedder", verdict=Verdict.PROBLEM, message=f"{name}: {error}")
     except TimeoutError:

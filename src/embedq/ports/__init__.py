@@ -10,6 +10,7 @@ from embedq.ports.corpus import Attaching, Declaring, Reading, Writing
 from embedq.ports.embedder import Embedder
 from embedq.ports.host import Liveness
 from embedq.ports.jobs import Budgeting, Fleet, Keeping, Leasing, Operating, Pausing, Placing
+from embedq.ports.provider import Model, Provider
 
 __all__ = [
     "Attaching",
@@ -20,9 +21,11 @@ __all__ = [
     "Keeping",
     "Leasing",
     "Liveness",
+    "Model",
     "Operating",
     "Pausing",
     "Placing",
+    "Provider",
     "Reading",
     "Store",
     "Writing",

@@ -4,5 +4,6 @@ from embedq.settings.addresses import without_passwords
 from embedq.settings.fields import Settings
 from embedq.settings.loading import load
 from embedq.settings.reference import Row, table
+from embedq.settings.variables import Variable, values
 
-__all__ = ["Row", "Settings", "load", "table", "without_passwords"]
+__all__ = ["Row", "Settings", "Variable", "load", "table", "values", "without_passwords"]

@@ -1,4 +1,4 @@
-"""The settings as one table. What stands here is all there is; the reference page is made from it."""
+"""The settings as one table; what providers read is added to it. The reference page is made from both."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Self
@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from embedq.model import Budget, RetryPolicy
 from embedq.settings.addresses import passwords, without_passwords
 from embedq.settings.keys import check_keys
-from embedq.settings.sources import FileSource, Names, VariableSource
+from embedq.settings.sources import Address, FileSource, Names, VariableSource, address_of
 
 MIB = 1 << 20
 DEFAULT_RETENTION_DAYS = 14
@@ -26,14 +26,14 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
-    url: Annotated[str, Names("EMBEDQ_URL")] = Field(
+    url: Annotated[str, Names("EMBEDQ_URL"), Address()] = Field(
         "sqlite:///embedq.db",
         min_length=1,
         repr=False,  # it may hold a password
         description="The database of records, vectors and jobs: `sqlite:///relative.db`, `sqlite:////absolute.db` "
         "or `postgresql://user:password@host/database`.",
     )
-    queue_url: Annotated[str | None, Names("EMBEDQ_QUEUE_URL")] = Field(
+    queue_url: Annotated[str | None, Names("EMBEDQ_QUEUE_URL"), Address()] = Field(
         None, min_length=1, repr=False, description="A database for the queue alone, if it is to be another one."
     )
     pg_pooler: Annotated[bool, Names("EMBEDQ_PG_POOLER")] = Field(
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     read_key: Annotated[SecretStr | None, Names("EMBEDQ_READ_KEY")] = Field(
         None, min_length=1, description="A second, other key that may read and search, but not write or operate."
     )
-    api_base_url: Annotated[str | None, Names("CHL_API_BASE_URL")] = Field(
+    api_base_url: Annotated[str | None, Names("CHL_API_BASE_URL"), Address("api_key")] = Field(
         None,
         pattern=r"^https?://\S+$",
         description="A running API. If it answers, `import` pauses, drains and resumes the queue through it.",
@@ -135,24 +135,6 @@ class Settings(BaseSettings):
     )
     log_level: Annotated[str, Names("EMBEDQ_LOG_LEVEL")] = Field(
         "info", pattern="^(debug|info|warning|error|critical)$", description="The least level that is logged."
-    )
-    model_dir: Annotated[str | None, Names("EMBEDQ_MODEL_DIR")] = Field(
-        None, min_length=1, description="Where the weights of the local model lie."
-    )
-    openai_api_key: Annotated[SecretStr | None, Names("OPENAI_API_KEY")] = Field(
-        None, description="The key of `openai:` embedders."
-    )
-    openai_base_url: Annotated[str | None, Names("OPENAI_BASE_URL")] = Field(
-        None, description="Another server that speaks the same wire."
-    )
-    gemini_api_key: Annotated[SecretStr | None, Names("GEMINI_API_KEY")] = Field(
-        None, description="The key of `gemini:` embedders."
-    )
-    gemini_base_url: Annotated[str | None, Names("GEMINI_BASE_URL")] = Field(
-        None, description="Another server for `gemini:` embedders."
-    )
-    ollama_host: Annotated[str | None, Names("OLLAMA_HOST")] = Field(
-        None, description="The server of `ollama:` embedders."
     )
 
     @classmethod
@@ -212,18 +194,12 @@ class Settings(BaseSettings):
         return Budget(requests=self.rate_limit_tokens, interval=timedelta(milliseconds=self.rate_limit_interval_ms))
 
     def secrets(self) -> tuple[str, ...]:
-        """List the values that must never be shown."""
-        found = (self.api_key, self.read_key, self.openai_api_key, self.gemini_api_key)
-        hidden = [secret.get_secret_value() for secret in found if secret is not None]
-        urls = (
-            self.url,
-            self.queue_url,
-            self.api_base_url,
-            self.openai_base_url,
-            self.gemini_base_url,
-            self.ollama_host,
-        )
-        return (*hidden, *(secret for url in urls if url for secret in passwords(url)))
+        """List the values that must never be shown: keys, and the passwords of addresses."""
+        fields = type(self).model_fields.items()
+        found = [value for name, _ in fields if isinstance(value := getattr(self, name), SecretStr)]
+        addresses = [value for name, field in fields if address_of(field) and (value := getattr(self, name))]
+        hidden = [secret.get_secret_value() for secret in found]
+        return (*hidden, *(secret for address in addresses for secret in passwords(address)))
 
     @property
     def shown_url(self) -> str:

@@ -1,34 +1,40 @@
 """Loading: all that is wrong is said at once, with its name, its value and its bounds."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from embedq.errors import SettingsError
 from embedq.settings.addresses import without_passwords
 from embedq.settings.fields import Settings
 from embedq.settings.reference import bounds, is_secret
-from embedq.settings.sources import CONFIG_VARIABLE, config_path, found_file, read_file, variables_of
+from embedq.settings.sources import CONFIG_VARIABLE, address_of, config_path, found_file, read_file, variables_of
+from embedq.settings.variables import Variable, settings_with
 
-KEYS_AND_ADDRESSES = (  # each key is sent to this address
-    ("openai_base_url", "openai_api_key"),
-    ("gemini_base_url", "gemini_api_key"),
-    ("api_base_url", "api_key"),
-)
+Fields = Mapping[str, FieldInfo]
+
 PG_PASSWORD = "PGPASSWORD"  # noqa: S105 the driver's own variable, not its value
 SHOWN = 80  # characters of a wrong value
 
 
-def load(**given: Any) -> Settings:  # noqa: ANN401 each is of its own field's type
-    """Read the settings; what is given here wins over environment and file. None counts as not given."""
+def load(variables: Sequence[Variable], /, **given: Any) -> Settings:  # noqa: ANN401 each is of its own field's type
+    """Read the settings; what is given here wins over environment and file. None counts as not given.
+
+    Args:
+        variables: What providers read, beside embedq's own settings.
+        **given: Settings by their names in `embedq.toml`.
+    """
+    kind = settings_with(tuple(variables))
     given = {name: value for name, value in given.items() if value is not None}
     try:
-        settings = Settings(**given)
+        settings = kind(**given)
     except ValidationError as error:
-        said = [_sentence(detail, given) for detail in error.errors()]
+        said = [_sentence(kind, detail, given) for detail in error.errors()]
         raise SettingsError("\n".join(dict.fromkeys(said))) from None  # the cause would show values
     _check_where_keys_go(settings, given)
     return settings
@@ -39,18 +45,19 @@ def _check_where_keys_go(settings: Settings, given: Mapping[str, Any]) -> None:
     found = found_file()
     if found is None:
         return
-    content = read_file()
-    if PG_PASSWORD in os.environ and _is_from_file("url", given, content) and settings.url.startswith("postgres"):
+    fields, content = type(settings).model_fields, read_file()
+    is_from_file = partial(_is_from_file, fields, given, content)
+    if PG_PASSWORD in os.environ and is_from_file("url") and settings.url.startswith("postgres"):
         shown = without_passwords(settings.url)
         raise SettingsError(
             f"url in {found} would send the {PG_PASSWORD} of your environment to {shown}, and "
             f"a file that just lies in the working directory may not: set {CONFIG_VARIABLE}={found} if it is meant, or "
             "set EMBEDQ_URL in the environment"
         )
-    for address, key in KEYS_AND_ADDRESSES:
-        if getattr(settings, key) and _is_from_file(address, given, content) and not _is_from_file(key, given, content):
-            [*_, variable] = variables_of(Settings.model_fields[address])
-            [*_, secret] = variables_of(Settings.model_fields[key])
+    for address, key in _keys_and_addresses(fields):
+        if getattr(settings, key) and is_from_file(address) and not is_from_file(key):
+            [*_, variable] = variables_of(fields[address])
+            [*_, secret] = variables_of(fields[key])
             shown = without_passwords(getattr(settings, address))
             raise SettingsError(
                 f"{address} in {found} would send the {secret} of your environment to {shown}, and a file that just "
@@ -59,28 +66,34 @@ def _check_where_keys_go(settings: Settings, given: Mapping[str, Any]) -> None:
             )
 
 
-def _is_from_file(name: str, given: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
-    variables = variables_of(Settings.model_fields[name])
+def _keys_and_addresses(fields: Fields) -> Iterator[tuple[str, str]]:
+    """Pair each address with the keys that are sent to it."""
+    for name, field in fields.items():
+        address = address_of(field)
+        yield from ((name, key) for key in (address.secrets if address else ()))
+
+
+def _is_from_file(fields: Fields, given: Mapping[str, Any], content: Mapping[str, Any], name: str) -> bool:
+    variables = variables_of(fields[name])
     elsewhere = name in given or any(variable in os.environ for variable in variables)
     return not elsewhere and any(key in content for key in (name, *variables))
 
 
-def _sentence(detail: ErrorDetails, given: Mapping[str, Any]) -> str:
+def _sentence(kind: type[Settings], detail: ErrorDetails, given: Mapping[str, Any]) -> str:
     if not detail["loc"]:  # settings that contradict each other
         return detail["msg"].removeprefix("Value error, ")
     name = str(detail["loc"][0])
-    field = Settings.model_fields.get(name)
+    field = kind.model_fields.get(name)
     if field is None:
         return f"{name}: there is no such setting ({'given' if name in given else f'in {config_path()}'})"
-    source, value = _origin(name, given)
+    source, value = _origin(name, variables_of(field), given)
     if is_secret(field):
         return f"{source} is set but blank: give it a value, or unset it"
     return f"{source}={_shown(value)}: it must be {bounds(field)}"
 
 
-def _origin(name: str, given: Mapping[str, Any]) -> tuple[str, object]:
+def _origin(name: str, variables: Sequence[str], given: Mapping[str, Any]) -> tuple[str, object]:
     """Find who set a field, to name it as its author wrote it."""
-    variables = variables_of(Settings.model_fields[name])
     if name in given:
         return name, given[name]
     for variable in variables:

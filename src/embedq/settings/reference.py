@@ -1,5 +1,6 @@
 """The settings in words: for the reference page, and for refusals."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, get_args
@@ -7,8 +8,8 @@ from typing import Any, get_args
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from embedq.settings.fields import Settings
 from embedq.settings.sources import variables_of
+from embedq.settings.variables import Variable, settings_with
 
 GROUPED_FROM = 1_000_000  # larger bounds are written with commas
 KINDS = {bool: "1 or 0", int: "a whole number", float: "a number", str: "text", SecretStr: "a key"}
@@ -26,9 +27,9 @@ class Row:
     secret: bool
 
 
-def table() -> list[Row]:
-    """List all settings."""
-    return [row(name, field) for name, field in Settings.model_fields.items()]
+def table(variables: Sequence[Variable]) -> list[Row]:
+    """List all settings: embedq's own, then what providers read."""
+    return [row(name, field) for name, field in settings_with(tuple(variables)).model_fields.items()]
 
 
 def row(name: str, field: FieldInfo) -> Row:

@@ -26,6 +26,22 @@ class Names:
         object.__setattr__(self, "variables", variables)
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class Address:
+    """Marks a URL: there may be a password in it, and the secrets of these settings are sent to it."""
+
+    secrets: tuple[str, ...]
+
+    def __init__(self, *secrets: str) -> None:
+        """Name the settings whose values are sent there."""
+        object.__setattr__(self, "secrets", secrets)
+
+
+def address_of(field: FieldInfo) -> Address | None:
+    """Say what a field is as an address, if it is one."""
+    return next((entry for entry in field.metadata if isinstance(entry, Address)), None)
+
+
 def variables_of(field: FieldInfo) -> tuple[str, ...]:
     """List a field's variables."""
     return next(entry.variables for entry in field.metadata if isinstance(entry, Names))

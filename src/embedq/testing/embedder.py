@@ -6,12 +6,15 @@ class TestMyEmbedder(EmbedderSuite):
 """  # noqa: D415 - ends in the example
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import astuple
 
 import numpy as np
 import pytest
 import pytest_asyncio
 
+from embedq.embedding import Purpose
+from embedq.model import Vector
 from embedq.ports import Embedder
 
 TEXTS = (
@@ -43,7 +46,7 @@ class EmbedderSuite(ABC):
 
     async def test_each_text_has_one_finite_row(self, embedder: Embedder) -> None:
         """An answer has one float32 row per text, and every value is finite."""
-        vectors = await embedder.embed(TEXTS)
+        vectors = await _vectors(embedder, TEXTS)
 
         assert vectors.dtype == np.float32
         assert vectors.shape[0] == len(TEXTS)
@@ -51,23 +54,23 @@ class EmbedderSuite(ABC):
 
     async def test_rows_stand_in_the_texts_order(self, embedder: Embedder) -> None:
         """A row belongs to the text at its place, also when the texts come in another order."""
-        forward = await embedder.embed(TEXTS)
+        forward = await _vectors(embedder, TEXTS)
 
-        backward = await embedder.embed(TEXTS[::-1])
+        backward = await _vectors(embedder, TEXTS[::-1])
 
         assert np.abs(forward - backward[::-1]).max() < _CLOSE
 
     async def test_a_text_has_the_same_vector_alone_and_in_any_batch(self, embedder: Embedder) -> None:
         """What else is in the batch does not move a vector by more than 1e-6."""
-        together = await embedder.embed([*TEXTS, "word " * 200])
+        together = await _vectors(embedder, [*TEXTS, "word " * 200])
 
-        alone = np.vstack([await embedder.embed([text]) for text in TEXTS])
+        alone = np.vstack([await _vectors(embedder, [text]) for text in TEXTS])
 
         assert np.abs(together[: len(TEXTS)] - alone).max() < _CLOSE
 
     async def test_equal_texts_have_equal_vectors_and_others_do_not(self, embedder: Embedder) -> None:
         """The first and the last text are the same; every other pair differs."""
-        vectors = await embedder.embed(TEXTS)
+        vectors = await _vectors(embedder, TEXTS)
 
         assert np.abs(vectors[0] - vectors[-1]).max() < _CLOSE
         distances = np.linalg.norm(vectors[:-1, None] - vectors[None, :-1], axis=-1)
@@ -75,25 +78,69 @@ class EmbedderSuite(ABC):
 
     async def test_no_text_is_no_row(self, embedder: Embedder) -> None:
         """An empty batch is answered with an empty array, as wide as the vectors where that is known."""
-        vectors = await embedder.embed([])
+        vectors = (await embedder.embed([], Purpose.DOCUMENT)).vectors
 
         assert vectors.shape == (0, embedder.dimensions or 0)
         assert vectors.dtype == np.float32
 
     async def test_the_dimensions_are_those_declared(self, embedder: Embedder) -> None:
-        """Rows are as long as declared before the call, and after it the length is known."""
+        """Rows are as long as the embedder says before the call, if it says anything."""
         declared = embedder.dimensions
 
-        vectors = await embedder.embed(["a text"])
+        vectors = await _vectors(embedder, ["a text"])
 
         assert declared in {None, vectors.shape[1]}
-        assert embedder.dimensions == vectors.shape[1]
+        assert embedder.dimensions == declared
+
+    async def test_a_query_has_a_vector_of_the_same_space(self, embedder: Embedder) -> None:
+        """A query is taken as well as a document, and its vector is as long."""
+        document = await _vectors(embedder, ["a text"])
+
+        query = (await embedder.embed(["a text"], Purpose.QUERY)).vectors
+
+        assert query.shape == document.shape
+        assert query.dtype == np.float32
+        assert np.isfinite(query).all()
+
+    async def test_a_querys_vector_is_near_its_document(self, embedder: Embedder) -> None:
+        """Of several texts, the one that is the query is the nearest."""
+        documents = await _vectors(embedder, TEXTS[:4])
+        query = (await embedder.embed([TEXTS[2]], Purpose.QUERY)).vectors[0]
+
+        cosines = documents @ query / np.linalg.norm(documents, axis=1)
+
+        assert int(np.argmax(cosines)) == 2
+
+    async def test_the_tokens_used_are_told_or_unknown(self, embedder: Embedder) -> None:
+        """They are a count that grows with the texts, or nobody knows them."""
+        short = (await embedder.embed(["one"], Purpose.DOCUMENT)).tokens
+        long = (await embedder.embed(["one two three four five six seven"], Purpose.DOCUMENT)).tokens
+
+        assert (short is None) == (long is None)
+        assert short is None or long is None or 0 < short < long
+
+    async def test_a_text_is_counted_with_at_least_the_tokens_it_uses(self, embedder: Embedder) -> None:
+        """What is said beforehand is no less than what is used, alone and together; a text has one token or more."""
+        counted = [embedder.tokens(text) for text in TEXTS]
+
+        used = (await embedder.embed(TEXTS, Purpose.DOCUMENT)).tokens
+
+        assert min(counted) >= 1
+        assert used is None or sum(counted) >= used
+
+    async def test_the_limits_can_be_kept(self, embedder: Embedder) -> None:
+        """A call has room for a text, and every limit that is known is a number above zero."""
+        limits = embedder.limits
+        known = [value for value in astuple(limits) if value is not None]
+
+        assert all(isinstance(value, int) and value > 0 for value in known)
+        assert (limits.tokens_per_text or 0) <= (limits.tokens_per_call or limits.tokens_per_text or 0)
 
     async def test_a_full_batch_is_taken(self, embedder: Embedder) -> None:
         """As many texts as it takes per call (at most 300 are tried here) come back as as many rows."""
-        texts = [f"text number {number}" for number in range(min(embedder.max_inputs, 300))]
+        texts = [f"text number {number}" for number in range(min(embedder.limits.inputs, 300))]
 
-        vectors = await embedder.embed(texts)
+        vectors = await _vectors(embedder, texts)
 
         assert vectors.shape[0] == len(texts)
 
@@ -102,7 +149,7 @@ class EmbedderSuite(ABC):
         long = "word " * 2000
         short, ending = "A short text.", long + " and a surprising end about zebras"
 
-        [one, other] = await embedder.embed([long, ending])
+        [one, other] = await _vectors(embedder, [long, ending])
 
         assert not embedder.truncates(short)
         assert embedder.truncates(ending) == bool(np.abs(one - other).max() < _CLOSE)
@@ -110,7 +157,11 @@ class EmbedderSuite(ABC):
 
     async def test_it_can_be_closed_twice(self, embedder: Embedder) -> None:
         """Closing again does no harm, used or not."""
-        await embedder.embed(["a text"])
+        await embedder.embed(["a text"], Purpose.DOCUMENT)
 
         await embedder.close()
         await embedder.close()
+
+
+async def _vectors(embedder: Embedder, texts: Sequence[str]) -> Vector:
+    return (await embedder.embed(texts, Purpose.DOCUMENT)).vectors

@@ -43,6 +43,7 @@ class EmbeddingProvider:
     def __init__(self, *, dimensions: int = 384, faults: Faults | None = None, port: int = 0) -> None:
         """Choose the vectors' length, the faults, and a port (0: any free one)."""
         self.dimensions = dimensions
+        self.headers: tuple[tuple[str, str], ...] = ()  # of every good answer
         self.requests: list[Request] = []
         self._arrived = asyncio.Event()
         self._port = port
@@ -121,7 +122,7 @@ class EmbeddingProvider:
             return await _break_off(writer, body)
         if mishap.kind is Kind.CUT:
             body = body[: len(body) // 2]  # whole as HTTP, cut as JSON
-        return await _send(writer, HTTPStatus.OK, body)
+        return await _send(writer, HTTPStatus.OK, body, self.headers)
 
 
 async def _read(reader: asyncio.StreamReader) -> Request:

@@ -9,6 +9,7 @@ from typing import assert_never
 from embedq.errors import NotNow, StoreError
 from embedq.model import ContentHash, Done, Fault, Lease, Outcome, Released, Skipped, Vector, WorkerId
 from embedq.policy.attempts import Charge, Halt, Halve, Rest, Suspect, Throttle, Verdict, after, fault_of, judge
+from embedq.policy.tokens import most_tokens, packed
 from embedq.telemetry import Event
 from embedq.worker.context import WorkerContext, first_of
 from embedq.worker.embedder_state import FRESH_SECONDS, Availability, EmbedderState
@@ -123,10 +124,11 @@ class Batch:
 
     async def _call(self, piece: Piece, claim: Claim) -> Sequence[Piece]:
         """Embed some texts in one call; answer with the pieces to go on with."""
-        if not await self._may_call():
+        texts = [self._text(name) for name in piece]
+        if not await self._may_call(texts):
             return ()
         try:
-            vectors = await self.state.ask([self._text(name) for name in piece])
+            vectors = await self.state.ask(texts)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 the attempt: whatever an embedder raises is judged, not passed on
@@ -136,10 +138,10 @@ class Batch:
         self._finish(found)
         return ()
 
-    async def _may_call(self) -> bool:
-        """Take one request from the budget; False: the batch goes back, and another space gets its turn."""
+    async def _may_call(self, texts: Sequence[str]) -> bool:
+        """Take a call from the budget; False: the batch goes back, and another space gets its turn."""
         can_ask = self.state.availability is Availability.READY and not self._context.stopping.is_set()
-        if can_ask and not await self.state.allowance():
+        if can_ask and not await self.state.allowance(texts):
             return True
         self.interrupted = True
         return False
@@ -218,8 +220,15 @@ class Batch:
         self._open.clear()
 
     def _pieces(self, names: Sequence[ContentHash]) -> Sequence[Piece]:
-        size = max(1, self.state.embedder.max_inputs) if self.state.embedder is not None else len(names)
-        return [names[start : start + size] for start in range(0, len(names), size)]
+        embedder = self.state.embedder
+        if embedder is None:  # the call itself will say so
+            return [names] if names else []
+        tokens = most_tokens(embedder.limits, self.state.budget)
+
+        def count(name: ContentHash) -> int:
+            return embedder.tokens(self._text(name))
+
+        return packed(names, inputs=embedder.limits.inputs, tokens=tokens, count=count)
 
     def _text(self, name: ContentHash) -> str:
         return self._open[name][0].text or ""

@@ -3,17 +3,19 @@
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from enum import StrEnum
 
+from embedq.embedding import Embeddings, Purpose, Spending, ToldLimits
 from embedq.errors import NotNow, StoreError, Transient
 from embedq.model import Budget, Space, Vector
 from embedq.policy.attempts import THROTTLING, delay, fault_of
+from embedq.policy.budgets import budget_of
 from embedq.policy.echoes import cleared
+from embedq.policy.vectors import check_dimensions, checked
 from embedq.ports import Embedder
 from embedq.telemetry import Event
-from embedq.worker.checking import checked
 from embedq.worker.context import WorkerContext
 from embedq.worker.in_flight import InFlight
 
@@ -43,6 +45,7 @@ class EmbedderState:
         self.probing = asyncio.Lock()
         self._throttles = 0  # refusals in a row
         self._waited = timedelta(0)  # for the budget, last time
+        self._told: ToldLimits | None = None  # by the provider, with its last good answer
         self._free_at = self._held_at = -math.inf  # monotonic: nobody kept the fleet from asking; we did
 
     @property
@@ -53,25 +56,30 @@ class EmbedderState:
     @property
     def limiter(self) -> dict[str, object]:
         """Describe the rate limiter for a log line."""
-        budget = self._budget
         return {
-            "budget": f"{budget.requests}/{budget.interval.total_seconds():g}s" if budget else None,
+            "budget": _shown(self.budget) if self.budget else None,
             "waitedSeconds": self._waited.total_seconds(),
             "refusals": self._throttles,
+            "told": asdict(self._told) if self._told else None,
         }
 
     @property
-    def _budget(self) -> Budget | None:
-        return self._context.options.budget if self.embedder is not None and self.embedder.remote else None
+    def budget(self) -> Budget | None:
+        """What the fleet may ask of this embedder."""
+        if self.embedder is None or not self.embedder.remote:
+            return None
+        return budget_of(self._context.options.budget, self.embedder.limits)
 
-    async def allowance(self) -> timedelta:
-        """Take one request from the fleet's budget. Zero: go. Else how long to wait."""
+    async def allowance(self, texts: Sequence[str]) -> timedelta:
+        """Take a call with these texts from the fleet's budget. Zero: go. Else how long to wait."""
         now = self._context.timing.monotonic()
         is_free = self._free_at > max(self._held_at, now - FRESH_SECONDS)
         if self.embedder is None or not self.embedder.remote or is_free:
             return timedelta(0)
-        wait = self._waited = await self._context.store.take(self.space.id, self._budget)
-        if self._budget is None and not wait:
+        budget, tokens = self.budget, self.embedder.tokens
+        spending = Spending(tokens=sum(map(tokens, texts)) if budget else 0)
+        wait = self._waited = await self._context.store.take(self.space.id, budget, spending)
+        if budget is None and not wait:
             self._free_at = now
         if wait:
             self._context.telemetry.emit(
@@ -81,14 +89,15 @@ class EmbedderState:
 
     async def look(self) -> None:
         """Find out ahead of a call whether the fleet may ask; where there is a budget, only the call itself can."""
-        if self._budget is None:
-            await self.allowance()
+        if self.budget is None:
+            await self.allowance(())
 
     async def ask(self, texts: Sequence[str]) -> Vector:
         """Call the embedder once. Whatever comes back is an answer that was checked, or an error that was counted."""
         started = self._context.timing.monotonic()
         try:
-            vectors = await self._answer(texts)
+            answer = await self._answer(texts)
+            vectors = await self._checked(answer, len(texts))
         except NotNow as error:
             self._tell(len(texts), started, "refused", error)
             raise
@@ -101,7 +110,8 @@ class EmbedderState:
             raise
         self.streak = self._throttles = 0
         self._context.health.succeed(self.name)
-        self._tell(len(texts), started, "ok")
+        self._told = answer.told
+        self._tell(len(texts), started, "ok", tokens=answer.tokens)
         return vectors
 
     async def hold(self, error: NotNow) -> timedelta:
@@ -121,33 +131,50 @@ class EmbedderState:
         await self._context.store.hold(self.space.id, span)
         return span
 
-    async def _answer(self, texts: Sequence[str]) -> Vector:
+    async def _answer(self, texts: Sequence[str]) -> Embeddings:
         if self.embedder is None:
             raise Transient(f"{self.name} is not built yet")
         deadline = self._context.options.attempt_deadline.total_seconds()
         try:
             async with asyncio.timeout(deadline):
-                answer = await self.embedder.embed(texts)
+                return await self.embedder.embed(texts, Purpose.DOCUMENT)
         except TimeoutError as error:
             raise Transient(f"{self.name} did not answer within {deadline:g} s", code="timeout") from error
         except Exception as error:  # noqa: BLE001 whatever an embedder raises may quote the texts
             raise cleared(error, texts) from None
-        vectors = checked(answer, texts=len(texts), dimensions=self.space.dimensions)
+
+    async def _checked(self, answer: Embeddings, texts: int) -> Vector:
+        """Hand good vectors on; the first of a space fix its dimensions."""
+        expected = self.space.dimensions
+        if expected is None and self.embedder is not None:
+            expected = self.embedder.dimensions
+        vectors = checked(answer.vectors, texts=texts, dimensions=expected)
         if self.space.dimensions is None:
             fixed = await self._context.store.learn(self.space.id, vectors.shape[1])
             self.space = replace(self.space, dimensions=fixed)
-            vectors = checked(vectors, texts=len(texts), dimensions=fixed)
+            check_dimensions(vectors, fixed)
         return vectors
 
-    def _tell(self, texts: int, started: float, outcome: str, error: Exception | None = None) -> None:
+    def _tell(
+        self, texts: int, started: float, outcome: str, error: Exception | None = None, *, tokens: int | None = None
+    ) -> None:
         self._context.telemetry.emit(
             Event.EMBEDDED,
             level="warning" if error else "debug",
             space=str(self.space),
             model=self.name,
+            purpose=Purpose.DOCUMENT.value,
             texts=texts,
+            tokens=tokens,
             seconds=self._context.timing.monotonic() - started,
             outcome=outcome,
             code=fault_of(error).code if error else None,
             error=str(error) if error else None,
         )
+
+
+def _shown(budget: Budget) -> str:
+    """Write a budget for a log line."""
+    bounds = [str(budget.requests)] if budget.requests is not None else []
+    bounds += [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    return f"{' and '.join(bounds)}/{budget.interval.total_seconds():g}s"

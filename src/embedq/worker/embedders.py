@@ -120,7 +120,7 @@ class Embedders:
         try:
             if state.embedder is None:
                 state.embedder = await asyncio.to_thread(self._build, state.space.embedder)
-            while wait := await state.allowance():
+            while wait := await state.allowance([PROBE]):
                 if not patient or self._context.stopping.is_set():
                     return False
                 await self._context.nap(wait)

@@ -5,6 +5,7 @@ from hashlib import sha256
 from tests.acceptance.processes import Place
 from tests.acceptance.waiting import until
 
+from embedq.embedding import Purpose
 from embedq.model import EmbedderName
 from embedq.testing.faults import FakeEmbedder
 
@@ -13,7 +14,7 @@ LEASE = {"EMBEDQ_LEASE_SECONDS": 1, "EMBEDQ_HEARTBEAT_SECONDS": 0.2}
 
 async def vector_of(text: str) -> list[float]:
     embedder = FakeEmbedder(EmbedderName(provider="fake", model="", dimensions=16))
-    return [float(value) for value in (await embedder.embed([text]))[0]]
+    return [float(value) for value in (await embedder.embed([text], Purpose.QUERY)).vectors[0]]
 
 
 async def test_a_worker_that_slept_past_its_lease_changes_nothing(place: Place) -> None:

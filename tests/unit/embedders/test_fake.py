@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.embedders.asking import asked
 
 from embedq.embedders import build
 from embedq.errors import Critical, EmbedderError, NotNow, Permanent, SettingsError, Transient, Unavailable
@@ -24,15 +25,15 @@ async def test_vectors_are_unit_length_and_bit_equal_in_any_batch() -> None:
     """Every row has length one, and its bits do not depend on its batch."""
     texts = [f"text {number}" for number in range(100)]
 
-    together = await fake().embed(texts)
+    together = await asked(fake(), texts)
 
     assert np.abs(np.linalg.norm(together, axis=1) - 1).max() < 1e-6
-    assert np.array_equal(together, np.vstack([await fake().embed([text]) for text in texts]))
+    assert np.array_equal(together, np.vstack([await asked(fake(), [text]) for text in texts]))
 
 
 async def test_vectors_of_different_texts_are_far_apart() -> None:
     """No two of a thousand texts come near each other."""
-    vectors = await fake().embed([f"text {number}" for number in range(1000)])
+    vectors = await asked(fake(), [f"text {number}" for number in range(1000)])
 
     cosines = vectors @ vectors.T - np.eye(1000)
     assert np.abs(cosines).max() < 0.4
@@ -42,7 +43,7 @@ async def test_two_models_give_unrelated_vectors() -> None:
     """A space of another fake model is another space."""
     other = FakeEmbedder(EmbedderName(provider="fake", model="other"))
 
-    assert abs(float((await fake().embed(["a text"]) @ (await other.embed(["a text"])).T)[0, 0])) < 0.4
+    assert abs(float((await asked(fake(), ["a text"]) @ (await asked(other, ["a text"])).T)[0, 0])) < 0.4
 
 
 async def test_a_batch_costs_well_under_a_millisecond() -> None:
@@ -51,7 +52,7 @@ async def test_a_batch_costs_well_under_a_millisecond() -> None:
     spans = []
     for _ in range(100):
         began = time.perf_counter()
-        await embedder.embed(texts)
+        await asked(embedder, texts)
         spans.append(time.perf_counter() - began)
 
     assert min(spans) < 0.0005
@@ -81,11 +82,11 @@ async def test_a_fault_is_raised_as_its_kind(order: str, kind: type[EmbedderErro
     embedder = fake(order)
 
     with pytest.raises(EmbedderError) as caught:
-        await embedder.embed(["one text", "a POISON text"])
+        await asked(embedder, ["one text", "a POISON text"])
 
     assert type(caught.value) is kind
     assert caught.value.provider_code == code
-    assert (await embedder.embed(["one text"])).shape == (1, 384)
+    assert (await asked(embedder, ["one text"])).shape == (1, 384)
     assert (embedder.calls, embedder.texts_seen) == (2, 3)
 
 
@@ -94,9 +95,9 @@ async def test_429_carries_its_wait() -> None:
     embedder = fake("429=1:2.5,429=1")
 
     with pytest.raises(NotNow) as first:
-        await embedder.embed(["a text"])
+        await asked(embedder, ["a text"])
     with pytest.raises(NotNow) as second:
-        await embedder.embed(["a text"])
+        await asked(embedder, ["a text"])
 
     assert (first.value.retry_after, second.value.retry_after) == (timedelta(seconds=2.5), None)
 
@@ -106,17 +107,17 @@ async def test_a_hanging_call_waits_until_it_is_given_up() -> None:
     embedder = fake("hang=1")
 
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(embedder.embed(["a text"]), 0.01)
+        await asyncio.wait_for(asked(embedder, ["a text"]), 0.01)
 
-    assert (await embedder.embed(["a text"])).shape == (1, 384)
+    assert (await asked(embedder, ["a text"])).shape == (1, 384)
 
 
 async def test_every_call_takes_the_ordered_latency() -> None:
     """A standing latency holds for each call."""
     embedder, began = fake("latency=0.02"), time.perf_counter()
 
-    await embedder.embed(["a text"])
-    await embedder.embed(["a text"])
+    await asked(embedder, ["a text"])
+    await asked(embedder, ["a text"])
 
     assert time.perf_counter() - began >= 0.04
 
@@ -128,8 +129,8 @@ async def test_the_log_names_each_call_and_its_texts(tmp_path: Path) -> None:
     embedder = build(FAKE, environment=environment)
 
     with pytest.raises(Transient):
-        await embedder.embed(["one", "two"])
-    await embedder.embed(["one"])
+        await asked(embedder, ["one", "two"])
+    await asked(embedder, ["one"])
 
     first, second = (json.loads(line) for line in log.read_text().splitlines())
     assert (first["count"], first["fault"], second["count"], second["fault"]) == (2, "500", 1, None)
@@ -139,7 +140,7 @@ async def test_the_log_names_each_call_and_its_texts(tmp_path: Path) -> None:
 async def test_a_lone_surrogate_is_permanent() -> None:
     """Text that is not Unicode is refused, as a provider would."""
     with pytest.raises(Permanent):
-        await fake().embed(["\ud83d"])
+        await asked(fake(), ["\ud83d"])
 
 
 def test_the_text_form_is_read_whole() -> None:

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
+from tests.unit.embedders.asking import asked
 
-from embedq.embedders.local import LocalEmbedder
 from embedq.embedders.local_crew import Crew
+from embedq.embedders.local_embedder import LocalEmbedder
 from embedq.embedders.local_model import packed
 from embedq.errors import Permanent
 from embedq.model import EmbedderName
@@ -36,8 +37,8 @@ async def embedder() -> AsyncIterator[LocalEmbedder]:
 
 async def test_a_paraphrase_is_nearer_than_any_distractor(embedder: LocalEmbedder) -> None:
     """Each sentence's paraphrase ranks first among all, both ways: the graph is the model."""
-    questions = await embedder.embed([first for first, _ in PAIRS])
-    answers = await embedder.embed([second for _, second in PAIRS])
+    questions = await asked(embedder, [first for first, _ in PAIRS])
+    answers = await asked(embedder, [second for _, second in PAIRS])
 
     cosines = questions @ answers.T
 
@@ -47,7 +48,7 @@ async def test_a_paraphrase_is_nearer_than_any_distractor(embedder: LocalEmbedde
 
 async def test_a_known_similarity_is_met(embedder: LocalEmbedder) -> None:
     """Vectors are of length one, and two sentences have the cosine that the model's authors' library gives."""
-    vectors = await embedder.embed(["That is a happy person", "That is a very happy person", "Today is a sunny day"])
+    vectors = await asked(embedder, ["That is a happy person", "That is a very happy person", "Today is a sunny day"])
 
     assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-6
     assert float(vectors[0] @ vectors[1]) == pytest.approx(0.943, abs=0.002)
@@ -58,8 +59,8 @@ async def test_lengths_mixed_in_one_batch_do_not_move_a_vector(embedder: LocalEm
     """A text's vector is the same within 1e-6 whatever lengths it is packed with."""
     texts = ["word " * length + str(length) for length in (1, 3, 9, 27, 81, 200, 255, 300)]
 
-    together = await embedder.embed(texts * 3)
-    alone = np.vstack([await embedder.embed([text]) for text in texts])
+    together = await asked(embedder, texts * 3)
+    alone = np.vstack([await asked(embedder, [text]) for text in texts])
 
     assert np.abs(together - np.vstack([alone] * 3)).max() < 1e-6
 
@@ -68,13 +69,13 @@ async def test_two_embedders_share_one_model_and_its_threads(embedder: LocalEmbe
     """However many embedders a process has, as many model threads run as it has cores; the last close ends them."""
     other = LocalEmbedder(LOCAL, environment=os.environ)
 
-    one, two = await asyncio.gather(embedder.embed(["a text"]), other.embed(["a text"]))
+    one, two = await asyncio.gather(asked(embedder, ["a text"]), asked(other, ["a text"]))
     running = [thread for thread in threading.enumerate() if thread.name.startswith("embedq-model")]
 
     assert np.array_equal(one, two)
     assert len(running) == len(os.sched_getaffinity(0))
     await other.close()
-    assert (await embedder.embed(["a text"])).shape == (1, 384)
+    assert (await asked(embedder, ["a text"])).shape == (1, 384)
     await embedder.close()
     assert not any(thread.is_alive() for thread in running)
 
@@ -93,8 +94,8 @@ async def test_warm_loads_before_the_first_text(embedder: LocalEmbedder) -> None
 async def test_a_cancelled_call_leaves_no_work_behind(embedder: LocalEmbedder) -> None:
     """Who stops waiting takes the runs that have not started out of the queue."""
     crew = embedder._running().crew
-    call = asyncio.create_task(embedder.embed(["word " * 300 + str(number) for number in range(500)]))
-    await embedder.embed(["another text"])
+    call = asyncio.create_task(asked(embedder, ["word " * 300 + str(number) for number in range(500)]))
+    await asked(embedder, ["another text"])
 
     call.cancel()
 
@@ -107,7 +108,7 @@ async def test_a_cancelled_call_leaves_no_work_behind(embedder: LocalEmbedder) -
 async def test_a_lone_surrogate_is_permanent(embedder: LocalEmbedder) -> None:
     """Text that is not Unicode is refused."""
     with pytest.raises(Permanent):
-        await embedder.embed(["fine", "\ud83d"])
+        await asked(embedder, ["fine", "\ud83d"])
 
 
 async def test_truncation_is_known_before_and_after_embedding(embedder: LocalEmbedder) -> None:
@@ -115,7 +116,7 @@ async def test_truncation_is_known_before_and_after_embedding(embedder: LocalEmb
     texts = ["word " * 254, "word " * 255]
 
     before = [embedder.truncates(text) for text in texts]
-    await embedder.embed(texts)
+    await asked(embedder, texts)
 
     assert before == [embedder.truncates(text) for text in texts] == [False, True]
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from embedq.embedders import local_weights
+from embedq.embedders.local import MAX_TOKENS, MODEL_DIR
 from embedq.embedders.local_cache import GRAPH_SHA256, cache_folder, graph
 from embedq.embedders.local_graph import build
 from embedq.embedders.local_model import LocalModel
 from embedq.embedders.local_tokens import TextTokenizer, surely_whole
-from embedq.embedders.local_weights import MAX_TOKENS, MODEL_DIR, TOKENIZER, WEIGHTS, Source, locate
+from embedq.embedders.local_weights import TOKENIZER, WEIGHTS, Source, locate
 from embedq.errors import Critical, SettingsError, Unavailable
 
 

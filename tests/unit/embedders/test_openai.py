@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from tests.unit.embedders.asking import asked
 
-from embedq.embedders.openai import OpenAIEmbedder
+from embedq.embedders.openai_embedder import OpenAIEmbedder, _used
+from embedq.embedding import Allowance, Purpose
 from embedq.errors import Critical, EmbedderError, NotNow, Permanent, SettingsError, Transient, Unavailable
 from embedq.model import EmbedderName
 from embedq.testing.faults import Faults, Kind, Mishap
@@ -66,39 +68,40 @@ async def test_a_fault_becomes_its_kind(
     provider.order(Faults.parse(order))
 
     with pytest.raises(EmbedderError) as caught:
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
     assert type(caught.value) is kind
     assert caught.value.provider_code == code
     assert len(provider.requests) == 1
-    assert (await embedder.embed(TEXTS)).shape == (5, 32)
+    assert (await asked(embedder, TEXTS)).shape == (5, 32)
 
 
-async def test_wrong_dimensions_are_the_embedders_fault(provider: EmbeddingProvider, embedder: OpenAIEmbedder) -> None:
-    """Once the dimensions are learnt, an answer of others is Unavailable: no text is to blame."""
-    await embedder.embed(TEXTS)
+async def test_wrong_dimensions_are_the_embedders_fault(provider: EmbeddingProvider) -> None:
+    """Where the dimensions are known, an answer of others is Unavailable: no text is to blame."""
+    fixed = make(provider.base_url, EmbedderName(provider="openai", model="house-model", dimensions=16))
     provider.order(Faults.parse("dimensions=1"))
 
     with pytest.raises(Unavailable) as caught:
-        await embedder.embed(TEXTS)
+        await asked(fixed, TEXTS)
+    await fixed.close()
 
     assert caught.value.provider_code == "wrong_dimensions"
 
 
 async def test_vectors_are_placed_by_their_index(provider: EmbeddingProvider, embedder: OpenAIEmbedder) -> None:
     """An answer in another order is put back in the texts' order."""
-    expected = await embedder.embed(TEXTS)
+    expected = await asked(embedder, TEXTS)
     provider.order(Faults.parse("shuffled=1"))
 
-    assert np.array_equal(await embedder.embed(TEXTS), expected)
+    assert np.array_equal(await asked(embedder, TEXTS), expected)
 
 
 async def test_numbers_and_base64_are_the_same_vectors(provider: EmbeddingProvider, embedder: OpenAIEmbedder) -> None:
     """A server that answers with numbers instead of base64 gives the same bits."""
-    packed = await embedder.embed(TEXTS)
+    packed = await asked(embedder, TEXTS)
     embedder._encoding = "float"
 
-    assert np.array_equal(await embedder.embed(TEXTS), packed)
+    assert np.array_equal(await asked(embedder, TEXTS), packed)
     assert [request.body["encoding_format"] for request in provider.requests] == ["base64", "float"]
 
 
@@ -106,8 +109,8 @@ async def test_dimensions_are_sent_only_when_asked_for(provider: EmbeddingProvid
     """`@16` reaches the provider and fixes the length; without it the parameter is left out."""
     fixed = make(provider.base_url, EmbedderName(provider="openai", model="house-model", dimensions=16))
 
-    await embedder.embed(TEXTS)
-    vectors = await fixed.embed(TEXTS)
+    await asked(embedder, TEXTS)
+    vectors = await asked(fixed, TEXTS)
     await fixed.close()
 
     assert vectors.shape == (5, 16)
@@ -143,7 +146,7 @@ async def test_retry_after_is_read_in_every_form(
     provider.order(Faults(script=[Mishap(kind=Kind.STATUS, status=429, headers=headers)]))
 
     with pytest.raises(NotNow) as caught:
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
     assert caught.value.retry_after == expected
 
@@ -157,7 +160,7 @@ async def test_a_date_without_a_clock_is_measured_by_ours(
     provider.order(Faults(script=[Mishap(kind=Kind.STATUS, status=429, headers=headers)]))
 
     with pytest.raises(NotNow) as caught:
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
     assert caught.value.retry_after is not None
     assert timedelta(minutes=9) < caught.value.retry_after <= timedelta(minutes=10)
@@ -168,10 +171,10 @@ async def test_a_bad_text_is_refused_and_not_told(provider: EmbeddingProvider, e
     provider.order(Faults(bad=["POISON"]))
 
     with pytest.raises(Permanent) as caught:
-        await embedder.embed(["a harmless text", "this one is POISON"])
+        await asked(embedder, ["a harmless text", "this one is POISON"])
 
     assert "POISON" not in str(caught.value)
-    assert (await embedder.embed(["a harmless text"])).shape == (1, 32)
+    assert (await asked(embedder, ["a harmless text"])).shape == (1, 32)
 
 
 async def test_a_lone_surrogate_is_permanent_and_never_sent(
@@ -179,7 +182,7 @@ async def test_a_lone_surrogate_is_permanent_and_never_sent(
 ) -> None:
     """Text that is not Unicode is refused before anything is sent."""
     with pytest.raises(Permanent):
-        await embedder.embed(["half a pair: \ud83d"])
+        await asked(embedder, ["half a pair: \ud83d"])
 
     assert provider.requests == []
 
@@ -192,7 +195,7 @@ async def test_a_refused_connection_is_nobodys_fault_but_the_providers() -> None
     embedder = make(f"http://127.0.0.1:{port}/v1")
 
     with pytest.raises(Unavailable) as caught:
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
     assert caught.value.provider_code == "unreachable"
     await embedder.close()
@@ -208,7 +211,7 @@ async def test_a_name_that_is_not_known_is_unavailable(monkeypatch: pytest.Monke
     embedder = make("http://no-such-host.invalid/v1")
 
     with pytest.raises(Unavailable):
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
     await embedder.close()
 
@@ -224,7 +227,7 @@ async def test_a_server_without_tls_is_unavailable() -> None:
         embedder = make(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
 
         with pytest.raises(Unavailable) as caught:
-            await embedder.embed(TEXTS)
+            await asked(embedder, TEXTS)
 
         assert caught.value.provider_code == "unreachable"
         await embedder.close()
@@ -233,14 +236,14 @@ async def test_a_server_without_tls_is_unavailable() -> None:
 async def test_a_call_that_hangs_can_be_given_up(provider: EmbeddingProvider, embedder: OpenAIEmbedder) -> None:
     """A cancelled call ends at once, and the embedder goes on."""
     provider.order(Faults.parse("hang=1"))
-    call = asyncio.create_task(embedder.embed(TEXTS))
+    call = asyncio.create_task(asked(embedder, TEXTS))
     await provider.asked()
 
     call.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert (await embedder.embed(TEXTS)).shape == (5, 32)
+    assert (await asked(embedder, TEXTS)).shape == (5, 32)
 
 
 async def test_a_timeout_is_transient(
@@ -251,7 +254,7 @@ async def test_a_timeout_is_transient(
     monkeypatch.setattr(embedder, "_client", embedder._client.with_options(timeout=0.05))
 
     with pytest.raises(Transient) as caught:
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
     assert caught.value.provider_code == "timeout"
 
@@ -263,7 +266,7 @@ async def test_the_key_is_in_no_error_and_no_repr(provider: EmbeddingProvider) -
     embedder = make(provider.base_url)
 
     with pytest.raises(Critical) as caught:
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
     assert "OPENAI_API_KEY" in str(caught.value)
     assert KEY not in "".join(traceback.format_exception(caught.value))
@@ -281,9 +284,9 @@ async def test_a_server_that_refuses_base64_is_asked_for_numbers(
     provider.order(Faults(script=[refusal]))
 
     with pytest.raises(Unavailable):
-        await embedder.embed(TEXTS)
+        await asked(embedder, TEXTS)
 
-    assert (await embedder.embed(TEXTS)).shape == (5, 32)
+    assert (await asked(embedder, TEXTS)).shape == (5, 32)
     assert provider.requests[-1].body["encoding_format"] == "float"
 
 
@@ -311,3 +314,36 @@ def test_a_model_must_be_named() -> None:
     """`openai` alone says nothing about the vectors."""
     with pytest.raises(SettingsError, match="text-embedding-3-small"):
         OpenAIEmbedder(EmbedderName(provider="openai", model=""), environment={"OPENAI_API_KEY": KEY})
+
+
+async def test_tokens_and_limits_are_what_the_provider_said(
+    provider: EmbeddingProvider, embedder: OpenAIEmbedder
+) -> None:
+    """The usage of the body and the limits of the headers come with the vectors."""
+    provider.headers = (
+        ("x-ratelimit-limit-requests", "3000"),
+        ("x-ratelimit-remaining-requests", "2999"),
+        ("x-ratelimit-reset-requests", "20ms"),
+        ("x-ratelimit-remaining-tokens", "999990"),
+    )
+
+    answer = await embedder.embed(["one two", "three"], Purpose.DOCUMENT)
+
+    assert answer.tokens == 3
+    assert answer.told is not None
+    assert answer.told.requests == Allowance(limit=3000, remaining=2999, reset_after=timedelta(milliseconds=20))
+    assert answer.told.tokens == Allowance(remaining=999_990)
+
+
+@pytest.mark.parametrize("usage", [None, {}, [], {"total_tokens": -1}, {"total_tokens": "9"}, {"total_tokens": True}])
+def test_a_usage_that_is_none_is_unknown(usage: object) -> None:
+    """Servers of one's own leave it out or write something else: then nobody knows."""
+    assert _used({"usage": usage}) is None
+
+
+def test_hosted_models_have_limits_of_tokens(provider: EmbeddingProvider) -> None:
+    """A model of the hosted service is known with its limits; one of another server has those of no one."""
+    hosted = make(provider.base_url, EmbedderName(provider="openai", model="text-embedding-3-small"))
+
+    assert (hosted.limits.tokens_per_text, hosted.limits.tokens_per_call) == (8192, 300_000)
+    assert make(provider.base_url).limits.tokens_per_call is None

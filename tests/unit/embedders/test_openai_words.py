@@ -1,13 +1,13 @@
 """What a provider's refusal looks like to people."""
 
-import json
 import traceback
 
 import httpx
 import openai
 import pytest
+from tests.unit.embedders.asking import asked
 
-from embedq.embedders.openai import OpenAIEmbedder, rows_of
+from embedq.embedders.openai_embedder import OpenAIEmbedder, rows_of
 from embedq.embedders.openai_errors import translated
 from embedq.errors import Permanent, SettingsError, Transient, Unavailable
 from embedq.model import EmbedderName
@@ -59,7 +59,7 @@ async def test_an_echo_of_the_text_is_in_no_error_and_no_stack() -> None:
         environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": provider.base_url}
         embedder = OpenAIEmbedder(EmbedderName(provider="openai", model="some-model"), environment=environment)
         with pytest.raises(Permanent) as caught:
-            await embedder.embed([text])
+            await asked(embedder, [text])
         await embedder.close()
 
     stack = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__cause__)
@@ -73,7 +73,7 @@ def test_a_vector_that_is_the_text_is_not_told() -> None:
     text = "Frau Meierhans, PIN 4711"
 
     with pytest.raises(Transient) as caught:
-        rows_of(json.dumps({"data": [{"index": 0, "embedding": [text]}]}).encode(), 1)
+        rows_of({"data": [{"index": 0, "embedding": [text]}]}, 1)
 
     assert "Meierhans" not in "".join(traceback.format_exception(caught.value))
 
@@ -107,7 +107,7 @@ async def test_texts_do_not_follow_a_redirect() -> None:
             environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": provider.base_url}
             embedder = OpenAIEmbedder(EmbedderName(provider="openai", model="some-model"), environment=environment)
             with pytest.raises(Unavailable, match="check OPENAI_BASE_URL"):
-                await embedder.embed([TEXT])
+                await asked(embedder, [TEXT])
             await embedder.close()
 
         assert other.requests == []

@@ -3,8 +3,9 @@ import json
 import sys
 
 import pytest
+from tests.unit.embedders.asking import asked
 
-from embedq.embedders.openai import OpenAIEmbedder
+from embedq.embedders.openai_embedder import OpenAIEmbedder
 from embedq.errors import NotNow, Unavailable
 from embedq.model import EmbedderName
 from embedq.testing.faults import FakeEmbedder
@@ -23,9 +24,9 @@ async def test_it_runs_as_a_process_of_its_own() -> None:
         embedder = OpenAIEmbedder(NAME, environment={"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": base_url})
 
         with pytest.raises(NotNow):
-            await embedder.embed(["a text"])
+            await asked(embedder, ["a text"])
 
-        assert (await embedder.embed(["a text"])).shape == (1, 48)
+        assert (await asked(embedder, ["a text"])).shape == (1, 48)
         await embedder.close()
     finally:
         process.terminate()
@@ -37,10 +38,10 @@ async def test_its_vectors_are_the_fake_embedders() -> None:
     async with EmbeddingProvider() as provider:
         environment = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": provider.base_url}
         embedder = OpenAIEmbedder(NAME, environment=environment)
-        served = await embedder.embed(["a text"])
+        served = await asked(embedder, ["a text"])
         await embedder.close()
 
-    assert (served == await FakeEmbedder(EmbedderName(provider="fake", model="")).embed(["a text"])).all()
+    assert (served == await asked(FakeEmbedder(EmbedderName(provider="fake", model="")), ["a text"])).all()
 
 
 async def test_another_route_is_not_found() -> None:
@@ -50,7 +51,7 @@ async def test_another_route_is_not_found() -> None:
         embedder = OpenAIEmbedder(NAME, environment=environment)
 
         with pytest.raises(Unavailable, match="OPENAI_BASE_URL"):
-            await embedder.embed(["a text"])
+            await asked(embedder, ["a text"])
 
         await embedder.close()
     assert provider.requests == []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedq.errors import Transient, Unavailable
-from embedq.worker.checking import checked
+from embedq.policy.vectors import checked
 
 
 def test_a_good_answer_is_float32_rows() -> None:

@@ -1,0 +1,121 @@
+"""Everything of one process, put together."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from embedq import __version__
+from embedq.app.embedq import EmbedQ
+from embedq.embedders.registry import EmbedderRegistry
+from embedq.model import EmbedderName
+from embedq.operator import Operator
+from embedq.policy.naming import parse_embedder
+from embedq.ports import Store
+from embedq.settings import Settings
+from embedq.telemetry import Event, Telemetry
+from embedq.upkeep import HostLiveness, Upkeep, UpkeepOptions
+from embedq.worker import Pool, WorkerOptions
+
+if TYPE_CHECKING:
+    from embedq.metrics import Metrics
+
+
+@runtime_checkable
+class Warming(Protocol):
+    """An embedder that has something to load before its first answer."""
+
+    async def warm(self) -> None:
+        """Load it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """Everything of one process, put together."""
+
+    settings: Settings
+    telemetry: Telemetry
+    store: Store
+    embedders: EmbedderRegistry
+    client: EmbedQ
+    operator: Operator
+    metrics: "Metrics | None" = None  # only where the API is served
+    _liveness: HostLiveness = field(default_factory=HostLiveness)
+
+    @asynccontextmanager
+    async def working(self, workers: int) -> AsyncIterator[None]:
+        """Let workers and upkeep run for a while; leaving is clean. With 0 workers neither runs."""
+        async with AsyncExitStack() as stack:
+            if workers or self.metrics is not None:
+                await self._check_embedder(stack)
+            backlog = await self._backlog()  # before anything works on it
+            duties = await self._begin(stack, workers) if workers else []
+            self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties), **backlog)
+            stack.callback(self.telemetry.emit, Event.STOPPING)
+            yield
+
+    async def _begin(self, stack: AsyncExitStack, workers: int) -> list[str]:
+        upkeep, pool = self._upkeep(), self._pool(workers)
+        stack.push_async_callback(upkeep.stop)
+        upkeep.start()
+        stack.push_async_callback(pool.stop)
+        await pool.start()
+        return upkeep.duties
+
+    async def warm(self, name: EmbedderName) -> None:
+        """Load what an embedder needs before its first answer."""
+        embedder = await self.embedders.get(name)
+        if isinstance(embedder, Warming):
+            await embedder.warm()
+
+    async def _check_embedder(self, stack: AsyncExitStack) -> None:
+        """Refuse to start with an embedder that lacks its key or weights; else load it behind the start."""
+        name = self.embedders.canonical(parse_embedder(self.settings.embedder))
+        await self.embedders.get(name)
+        warming = asyncio.create_task(self.warm(name), name="embedq-warm")
+        warming.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # the first call tells why
+        stack.callback(warming.cancel)
+
+    def _pool(self, workers: int) -> Pool:
+        settings = self.settings
+        options = WorkerOptions(
+            workers=workers,
+            batch_size=settings.batch_size,
+            lease=settings.lease,
+            heartbeat=settings.heartbeat,
+            attempt_deadline=timedelta(seconds=settings.attempt_seconds),
+            poll_interval=timedelta(seconds=settings.poll_seconds),
+            budget=settings.budget,
+            embedder=settings.embedder,
+        )
+        return Pool(
+            self.store, self.embedders.build, process=self._liveness.me(), options=options, telemetry=self.telemetry
+        )
+
+    def _upkeep(self) -> Upkeep:
+        options = UpkeepOptions(
+            rescue_interval=self.settings.recovery or timedelta(0),
+            heartbeat=self.settings.heartbeat,
+            retention=self.settings.retention,
+            retry_failed_on_startup=self.settings.retry_failed_on_startup,
+        )
+        return Upkeep(self.store, self._liveness, options=options, telemetry=self.telemetry)
+
+    async def _backlog(self) -> dict[str, Any]:
+        """Count what waits from before: it goes on by itself, and people want to see that."""
+        counts = (await self.store.counts()).values()
+        return {"pending": sum(c.pending for c in counts), "processing": sum(c.processing for c in counts)}
+
+    def _boot_facts(self, workers: int, duties: list[str]) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "version": __version__,
+            "url": settings.shown_url,
+            "workers": workers,
+            "embedder": settings.embedder,
+            "upkeep": duties,
+            "assumed": settings.assumed(),
+        }

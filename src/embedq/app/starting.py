@@ -1,0 +1,137 @@
+"""Putting the parts of a process together, and taking them apart again."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from embedq.app.application import App
+from embedq.app.embedq import EmbedQ
+from embedq.app.openers import Place, open_store, probes
+from embedq.app.settings import environment, load
+from embedq.client import ClientOptions
+from embedq.embedders.registry import EmbedderRegistry
+from embedq.errors import SettingsError
+from embedq.journal import Journal
+from embedq.operator import Operator, OperatorOptions
+from embedq.operator.probes import Probe, embedder_probe
+from embedq.policy.naming import parse_embedder
+from embedq.policy.texts import Limits
+from embedq.ports import Store
+from embedq.settings import Settings
+from embedq.telemetry import Event, Telemetry
+from embedq.upkeep import HostLiveness
+
+if TYPE_CHECKING:
+    from embedq.metrics import Metrics
+
+LIBRARY_LEVEL = "warning"  # an application's own output stays its own, but trouble is told
+
+
+def open(  # noqa: A001 the name that users write
+    url: str | None = None,
+    *,
+    workers: int = 0,
+    embedder: str | None = None,
+    **settings: Any,  # noqa: ANN401 each is of its own field's type
+) -> AbstractAsyncContextManager[EmbedQ]:
+    """Open a database for an application: `async with embedq.open("sqlite:///notes.db", workers=1) as eq`.
+
+    Args:
+        url: The database; without it EMBEDQ_URL, or `sqlite:///embedq.db`.
+        workers: Workers in this process; with 0 it only writes and searches.
+        embedder: What embeds collections that name none; without it EMBEDQ_EMBEDDER, or `local`.
+        **settings: Any other setting by its name in `embedq.toml`.
+    """
+    return _opened(load(url=url, embedder=embedder, **settings), workers)
+
+
+@asynccontextmanager
+async def start(
+    settings: Settings,
+    *,
+    serving: bool = False,
+    quiet: bool = False,
+    level: str | None = None,
+    make: bool = True,
+) -> AsyncIterator[App]:
+    """Open the database and put everything together; workers run within `App.working`.
+
+    Args:
+        settings: What to open and how.
+        serving: The API will be served, so figures are kept for it.
+        quiet: Write no log, for commands that say themselves what they did.
+        level: The least level that is logged, if not the settings'.
+        make: Make or upgrade the database if need be; without it one that is not there is refused.
+    """
+    telemetry = Telemetry()
+    if not quiet:
+        telemetry.add(
+            Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
+        )
+    place = _place(settings, telemetry, make=make)
+    async with AsyncExitStack() as stack:
+        store = await open_store(place)
+        stack.push_async_callback(store.close)
+        registry = EmbedderRegistry(environment(settings))
+        stack.push_async_callback(registry.close)
+        operator = _operator(store, registry, place)
+        client = _client(store, registry, operator, place)
+        stack.push_async_callback(client.close)
+        yield App(
+            settings=settings,
+            telemetry=telemetry,
+            store=store,
+            embedders=registry,
+            client=client,
+            operator=operator,
+            metrics=_metrics(telemetry) if serving else None,
+        )
+    telemetry.emit(Event.STOPPED)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, workers: int) -> AsyncIterator[EmbedQ]:
+    level = settings.log_level if "log_level" in settings.model_fields_set else LIBRARY_LEVEL
+    async with start(settings, level=level) as app, app.working(workers):
+        yield app.client
+
+
+def _place(settings: Settings, telemetry: Telemetry, *, make: bool) -> Place:
+    if settings.queue_url is not None:
+        raise SettingsError(
+            "EMBEDQ_QUEUE_URL: this version keeps records and queue in one SQLite or PostgreSQL database"
+        )
+    return Place(url=settings.url, variable="EMBEDQ_URL", settings=settings, telemetry=telemetry, make=make)
+
+
+def _client(store: Store, registry: EmbedderRegistry, operator: Operator, place: Place) -> EmbedQ:
+    settings = place.settings
+    options = ClientOptions(
+        embedder=registry.canonical(parse_embedder(settings.embedder)),
+        retry=settings.retry,
+        strict=settings.strict,
+        limits=Limits(text_bytes=settings.max_text_bytes),
+        budget=settings.budget,
+        heartbeat=settings.heartbeat,
+        is_dead=HostLiveness().is_dead,
+        max_answer_bytes=settings.max_answer_bytes,
+    )
+    return EmbedQ(store, registry, options=options, telemetry=place.telemetry, operator=operator)
+
+
+def _operator(store: Store, registry: EmbedderRegistry, place: Place) -> Operator:
+    settings = place.settings
+    options = OperatorOptions(
+        heartbeat=settings.heartbeat, recovery=settings.recovery is not None, is_dead=HostLiveness().is_dead
+    )
+    default = registry.canonical(parse_embedder(settings.embedder))
+    looks: Sequence[Probe] = [*probes(place), embedder_probe(store, registry.get, default)]
+    return Operator(store, options=options, telemetry=place.telemetry, probes=looks)
+
+
+def _metrics(telemetry: Telemetry) -> "Metrics":
+    from embedq.metrics import Metrics  # noqa: PLC0415 its library is installed with the server only
+
+    metrics = Metrics()
+    telemetry.add(metrics)
+    return metrics
