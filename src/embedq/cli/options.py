@@ -18,9 +18,7 @@ InCollection = Annotated[str | None, typer.Option("--collection", "-c", help="On
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's records.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where the last list ended.")]
-Embedder = Annotated[
-    str | None, typer.Option("--embedder", help="local, openai:MODEL, fake. Default: EMBEDQ_EMBEDDER.")
-]
+Embedder = Annotated[str | None, typer.Option("--embedder", help="local, or PROVIDER:MODEL. Default: EMBEDQ_EMBEDDER.")]
 
 
 def ask(

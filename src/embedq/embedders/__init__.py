@@ -8,6 +8,7 @@ from dataclasses import replace
 from embedq.errors import SettingsError
 from embedq.model import EmbedderName
 from embedq.ports import Embedder, Provider
+from embedq.ports.provider import Build
 from embedq.settings import Variable
 
 __all__ = ["PROVIDERS", "build", "canonical", "check", "declared", "known_dimensions", "variables"]
@@ -35,23 +36,16 @@ def variables() -> tuple[Variable, ...]:
 
 def check(name: EmbedderName) -> None:
     """Refuse a name that nothing in this version can build."""
-    if name.provider in PROVIDERS and declared(name.provider).build is not None:
-        return
-    known = ", ".join(provider for provider in PROVIDERS if declared(provider).build is not None)
-    if name.provider in PROVIDERS:
-        raise SettingsError(f"{name}: {name.provider} is not in this version yet. Known now: {known}.")
-    raise SettingsError(f"{name}: there is no embedder {name.provider!r}. Known: {known}.")
+    _found(name)
 
 
 def build(name: EmbedderName, *, environment: Mapping[str, str]) -> Embedder:
     """Make the embedder of this name, or refuse and say what is missing. Settings are read from `environment` only."""
-    check(name)
-    provider = declared(name.provider)
+    provider, make = _found(name)
     absent = [module for module in provider.modules if importlib.util.find_spec(module) is None]
     if absent:
         raise SettingsError(f"{name} needs {', '.join(absent)}: run pip install 'embedq[{provider.extra}]'.")
-    assert provider.build is not None  # noqa: S101 check has refused those without
-    return provider.build(canonical(name), environment)
+    return make(canonical(name), environment)
 
 
 def canonical(name: EmbedderName) -> EmbedderName:
@@ -65,4 +59,15 @@ def canonical(name: EmbedderName) -> EmbedderName:
 
 def known_dimensions(name: EmbedderName) -> int | None:
     """Say how long the vectors will be. None: the first answer will tell."""
-    return declared(name.provider).model(name).dimensions if name.provider in PROVIDERS else name.dimensions
+    return declared(name.provider).dimensions_of(name) if name.provider in PROVIDERS else name.dimensions
+
+
+def _found(name: EmbedderName) -> tuple[Provider, Build]:
+    """Find the provider of a name and how it is built, or refuse and list those that there are."""
+    provider = declared(name.provider) if name.provider in PROVIDERS else None
+    if provider is not None and provider.build is not None:
+        return provider, provider.build
+    known = ", ".join(each for each in PROVIDERS if declared(each).build is not None)
+    if provider is not None:
+        raise SettingsError(f"{name}: {name.provider} is not in this version yet. Known now: {known}.")
+    raise SettingsError(f"{name}: there is no embedder {name.provider!r}. Known: {known}.")

@@ -13,7 +13,7 @@ from embedq.embedders.http_answers import encoded, told_limits
 from embedq.embedders.http_settings import address_in, key_in
 from embedq.embedders.openai import BASE_URL, KEY, ORGANIZATION, PROJECT, PROVIDER
 from embedq.embedders.openai_errors import translated
-from embedq.embedding import EmbedderLimits, Embeddings, Purpose
+from embedq.embedding import Embeddings, Purpose
 from embedq.errors import Permanent, SettingsError, Transient, Unavailable
 from embedq.model import EmbedderName, Vector
 from embedq.policy.tokens import estimated
@@ -32,9 +32,8 @@ class OpenAIEmbedder:
         if not name.model:
             raise SettingsError("openai: name the model too, as in openai:text-embedding-3-small.")
         self.name = name
-        known = PROVIDER.model(name)
-        self.dimensions = known.dimensions
-        self.limits: EmbedderLimits = known.limits or PROVIDER.limits
+        self.dimensions = PROVIDER.dimensions_of(name)
+        self.limits = PROVIDER.limits_of(name)
         self._key = key_in(environment, KEY, of="openai")
         self._encoding = "base64"  # a quarter of the bytes; servers that do not know it answer with numbers
         self._client = openai.AsyncOpenAI(

@@ -13,7 +13,7 @@ Build = Callable[[EmbedderName, Mapping[str, str]], Embedder]  # by its name and
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What is known of a provider's model before it is asked. None: not known."""
+    """What is known of a provider's model before it is asked. None: what the provider says."""
 
     dimensions: int | None = None
     limits: EmbedderLimits | None = None
@@ -33,10 +33,13 @@ class Provider:
     dimensions: int | None = None  # of every model that says nothing else
     models: Mapping[str, Model] = field(default_factory=dict)
 
-    def model(self, name: EmbedderName) -> Model:
-        """Say what is known of a model: its own facts, else the provider's; dimensions that were asked for win."""
-        known = self.models.get(name.model, Model())
-        dimensions = known.dimensions if known.dimensions is not None else self.dimensions
-        return Model(
-            dimensions=dimensions if name.dimensions is None else name.dimensions, limits=known.limits or self.limits
-        )
+    def dimensions_of(self, name: EmbedderName) -> int | None:
+        """Say how long vectors will be: as was asked for, else as the model's are, else as all of this provider's."""
+        if name.dimensions is not None:
+            return name.dimensions
+        known = self.models.get(name.model, Model()).dimensions
+        return self.dimensions if known is None else known
+
+    def limits_of(self, name: EmbedderName) -> EmbedderLimits:
+        """Say what a model takes."""
+        return self.models.get(name.model, Model()).limits or self.limits

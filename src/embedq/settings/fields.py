@@ -43,8 +43,8 @@ class Settings(BaseSettings):
     embedder: Annotated[str, Names("EMBEDQ_EMBEDDER")] = Field(
         "local",
         min_length=1,
-        description="What embeds collections that name no embedder: `local`, `openai:MODEL`, `fake`; "
-        "`…:MODEL@768` fixes the dimensions.",
+        description="What embeds collections that name no embedder: `local`, or `PROVIDER:MODEL` such as "
+        "`openai:text-embedding-3-small`; `…:MODEL@768` fixes the dimensions.",
     )
     allowed_embedders: Annotated[str | None, Names("EMBEDQ_ALLOWED_EMBEDDERS")] = Field(
         None,

@@ -23,8 +23,7 @@ class LoomEmbedder:
     def __init__(self, name: EmbedderName, environment: Mapping[str, str]) -> None:
         """Read the settings."""
         self.name = name
-        known = PROVIDER.model(name)
-        self.dimensions, self.limits = known.dimensions, known.limits or PROVIDER.limits
+        self.dimensions, self.limits = PROVIDER.dimensions_of(name), PROVIDER.limits_of(name)
         self.key = key_in(environment, KEY, of="loom")
         self.address = address_in(environment, BASE_URL, default="http://127.0.0.1:1/v1")
 

@@ -42,10 +42,10 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, provider: str
 
 
 def test_no_provider_is_imported_before_it_is_asked_for() -> None:
-    """Importing the embedders, and building the fake one, loads no provider's library."""
+    """Reading all declarations, and building the fake embedder, loads no provider's library."""
     program = (
-        "import sys; from embedq.embedders import build; from embedq.model import EmbedderName;"
-        "build(EmbedderName(provider='fake', model=''), environment={});"
+        "import sys; from embedq.embedders import build, variables; from embedq.model import EmbedderName;"
+        "variables(); build(EmbedderName(provider='fake', model=''), environment={});"
         "print([name for name in ('openai', 'onnxruntime', 'onnx', 'tokenizers') if name in sys.modules])"
     )
 
