@@ -16,7 +16,7 @@ from place import folder, raw
 
 BATCH = 100
 DAY = 86_400_000
-ASK = Ask(worker=WorkerId("bench"), spaces=[SpaceId(1)], limit=BATCH, span=timedelta(minutes=5))
+ASK = Ask(worker=WorkerId("bench"), spaces=[SpaceId("fake:@0/1")], limit=BATCH, span=timedelta(minutes=5))
 
 NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)"
 RECORDS = f"""

@@ -20,7 +20,7 @@ from embedq.stores.sqlite import SqliteStore
 from figure import Figure, Scale, plain
 from place import HOME, folder
 
-ASK = Ask(worker=WorkerId("bench"), spaces=[SpaceId(1)], limit=1, span=timedelta(minutes=5))
+ASK = Ask(worker=WorkerId("bench"), spaces=[SpaceId("fake:@0/1")], limit=1, span=timedelta(minutes=5))
 READY, SOUGHT = "ready", "sought"
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 JobId = NewType("JobId", str)
 RecordId = NewType("RecordId", str)  # chosen by the application, unique within its collection
 WorkerId = NewType("WorkerId", str)
-SpaceId = NewType("SpaceId", int)
+SpaceId = NewType("SpaceId", str)  # a space's name, the same in every database
 ContentHash = NewType("ContentHash", bytes)  # SHA-256 of the text in UTF-8
 Vector = NDArray[np.float32]
 Attributes = Mapping[str, Any]  # what JSON can hold
@@ -101,10 +101,15 @@ class EmbedderName:
 class Space:
     """Provider, model, dimensions and version: vectors of two spaces never meet."""
 
-    id: SpaceId
     embedder: EmbedderName  # what builds it; its dimensions are those asked for
     dimensions: int | None  # fixed by the first good answer, None before it
     version: int = 1
+
+    @property
+    def id(self) -> SpaceId:
+        """Tell it from all others by what was asked for. Databases compute the same from their columns."""
+        asked = self.embedder.dimensions or 0
+        return SpaceId(f"{self.embedder.provider}:{self.embedder.model}@{asked}/{self.version}")
 
     def __str__(self) -> str:
         """Name the space in answers and logs."""
@@ -217,9 +222,6 @@ class Ask:
     limit: int
     span: timedelta
     prefetch: bool = False  # True: other work is in hand, so jobs that crashed workers stay where they are
-    embedders: Mapping[SpaceId, EmbedderName] = field(
-        default_factory=dict
-    )  # what it takes them for; others are left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

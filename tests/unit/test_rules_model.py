@@ -33,7 +33,7 @@ from embedq.testing.stores.model import JobRow, RulesModel
 from embedq.testing.stores.stage import FAULT, LATE, LEASE, NOON, retry, vector_of
 from embedq.testing.stores.walks import Ground, shortest, walk_of
 
-ASK = Ask(worker=WorkerId("w1"), spaces=[SpaceId(1)], limit=1, span=LEASE)
+ASK = Ask(worker=WorkerId("w1"), spaces=[SpaceId("fake:fake@0/1")], limit=1, span=LEASE)
 NAME = ("notes", RecordId("a"))
 
 
@@ -46,7 +46,7 @@ class Table:
 
     def put(self, text: str) -> JobRow:
         """Write the record; answer with its job."""
-        job = self.model.put(NAME, SpaceId(1), text, Priority.NORMAL, NOON).job
+        job = self.model.put(NAME, SpaceId("fake:fake@0/1"), text, Priority.NORMAL, NOON).job
         assert job is not None
         job.id = JobId("1")
         return job
@@ -57,7 +57,7 @@ class Table:
         lease = Lease(
             JobId("1"),
             *NAME,
-            SpaceId(1),
+            SpaceId("fake:fake@0/1"),
             record.text,
             hash_of(record.text or ""),
             record.current,

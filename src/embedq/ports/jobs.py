@@ -34,10 +34,7 @@ class Leasing(Protocol):
     """The worker's side of a job store. Everything is in batches."""
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
-        """Lease up to `ask.limit` jobs of one of the asked spaces, best lane first; none while paused.
-
-        A space that has another embedder than the asker takes it for is left out: its number came again.
-        """
+        """Lease up to `ask.limit` jobs of one of the asked spaces, best lane first; none while paused."""
         ...
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:

@@ -58,8 +58,7 @@ class Embedders:
             spaces = {space.id: space for space in await self._context.store.spaces()}
             self._refresh_at = self._context.timing.monotonic() + REFRESH_EVERY.total_seconds()
             for state in list(self._states.values()):
-                now = spaces.get(state.space.id)
-                if now is None or now.embedder != state.space.embedder:  # its number may be another's by now
+                if state.space.id not in spaces:
                     self._retire(state)
             fresh = [EmbedderState(self._context, space) for id_, space in spaces.items() if not self._has(id_)]
             for state in fresh:

@@ -212,5 +212,4 @@ class Runner:
             limit=options.batch_size,
             span=options.lease,
             prefetch=prefetch,
-            embedders={space: self._embedders.state(space).space.embedder for space in spaces},
         )

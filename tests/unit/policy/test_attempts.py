@@ -48,7 +48,7 @@ def lease(attempts: int = 0, retry: RetryPolicy = PLAIN) -> Lease:
         job_id=JobId("7"),
         collection="notes",
         record_id=RecordId("n1"),
-        space=SpaceId(1),
+        space=SpaceId("fake:fake@0/1"),
         text="text",
         hash=ContentHash(b"h" * 32),
         current=False,

@@ -36,7 +36,7 @@ SOON = 5  # seconds: far less than the application's transaction stays open
 HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
 HOLD = "SELECT FROM embedq.job ORDER BY id FOR NO KEY UPDATE"
 LEASE_UNDER_WAY = """
-SELECT (embedq.lease('w2', ARRAY[$1::int], NULL, 10, '5 min', false, false, false,
+SELECT (embedq.lease('w2', ARRAY[$1::text], 10, '5 min', false, false, false,
   ARRAY[0, 1::bigint << 48, 2::bigint << 48, 3::bigint << 48], ARRAY[-1, -1, -1, -1]::bigint[], 42, NULL)).taken
 """
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"

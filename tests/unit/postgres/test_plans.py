@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from embedq.model import JobFilter, JobStatus, NewRecord, Query, RecordId, WorkerId
+from embedq.model import JobFilter, JobStatus, NewRecord, Query, RecordId, SpaceId, WorkerId
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import (
     DIMENSIONS,
@@ -23,6 +23,7 @@ from embedq.testing.stores.stage import (
     write_many,
 )
 
+SPACE = SpaceId("fake:fake@0/1")
 MANY = 15_000  # of each: finished, in line, waiting
 MOST_READ = 1_500  # rows that a call about ten records may read
 
@@ -171,7 +172,7 @@ HOT: dict[str, Act] = {
     "list what failed": lambda store: store.records(NOTES, status="failed", limit=10),
     "missing": lambda store: store.missing(NOTES, limit=10),
     "reconcile": lambda store: store.reconcile(NOTES, [RecordId(f"fill{n}") for n in range(10)]),
-    "known": lambda store: store.known(1, [b"x" * 32] * 10),  # type: ignore[arg-type,list-item]  # a made-up hash
+    "known": lambda store: store.known(SPACE, [b"x" * 32] * 10),  # type: ignore[list-item]  # a made-up hash
     "counts": lambda store: store.counts(),
     "dead letters": lambda store: store.jobs(JobFilter(status=JobStatus.FAILED), limit=10),
     "retrying": lambda store: store.jobs(JobFilter(status=JobStatus.RETRYING), limit=10),

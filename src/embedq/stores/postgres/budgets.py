@@ -8,15 +8,15 @@ from embedq.model import Budget, SpaceId
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.moments import NOW
 
-TAKE = "SELECT embedq.take_budget($1, $2, $3, $4, $5, $6, $7)"
+TAKE = "SELECT embedq.take_budget(embedq.space_number($1), $2, $3, $4, $5, $6, $7)"
 
 # The longest hold wins, unless it was set before the clock was set back.
 HOLD = f"""
 UPDATE embedq.space SET held_since = {NOW}, held_until = CASE WHEN held_since > {NOW} + interval '1 second'
-  THEN {NOW} + $3 ELSE greatest(held_until, {NOW} + $3) END WHERE id = $2
+  THEN {NOW} + $3 ELSE greatest(held_until, {NOW} + $3) END WHERE id = embedq.space_number($2)
 """
 STATE = f"""
-SELECT s.id, q.requests, q.tokens,
+SELECT embedq.name_of(s) AS name, q.requests, q.tokens,
   CASE WHEN s.held_until > {NOW} THEN date_part('epoch', s.held_until - {NOW}) ELSE 0 END AS held
 FROM embedq.space s CROSS JOIN LATERAL (
   SELECT coalesce(sum(r.requests), 0)::bigint AS requests, coalesce(sum(r.tokens), 0)::bigint AS tokens
@@ -38,6 +38,6 @@ async def states(database: Database, now: datetime | None) -> dict[SpaceId, dict
     """Say what the window has seen and how long holds last."""
     rows = await database.fetch(STATE, now)
     return {
-        SpaceId(row["id"]): {"requests": row["requests"], "tokens": row["tokens"], "held_seconds": row["held"]}
+        SpaceId(row["name"]): {"requests": row["requests"], "tokens": row["tokens"], "held_seconds": row["held"]}
         for row in rows
     }

@@ -16,7 +16,7 @@ from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.moments import NOW
 
-SPACE = "s.id AS space_id, s.provider, s.model, s.asked, s.dimensions, s.version"
+SPACE = "s.provider, s.model, s.asked, s.dimensions, s.version"
 LIST = f"""
 SELECT c.name, c.text_from, c.priority, c.retry, c.created_at, {SPACE}
 FROM embedq.collection c JOIN embedq.space s ON s.id = c.space WHERE c.name IS NOT NULL ORDER BY c.name COLLATE "C"
@@ -44,8 +44,9 @@ UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3
 WHERE id = $1
 """
 CHANGED = "UPDATE embedq.control SET epoch = epoch + 1"
+FIX = "SELECT embedq.learn($1, $2)"
 HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record WHERE collection = $1 AND valid_to IS NULL)"
-LEARN = "SELECT embedq.learn($1, $2)"
+LEARN = "SELECT embedq.learn(embedq.space_number($1), $2)"
 DROP = "UPDATE embedq.collection SET name = NULL, recompose = NULL, revision = revision + 1 WHERE id = $1"
 
 # A collection whose texts must be made anew, and its next records.
@@ -176,7 +177,7 @@ async def _ensure_space(db: Connection, embedder: EmbedderName) -> int:
     if id_ is None:
         id_ = await db.fetchval(CREATE_SPACE, *key)
         if embedder.dimensions:
-            await db.execute(LEARN, id_, embedder.dimensions)
+            await db.execute(FIX, id_, embedder.dimensions)
     return int(id_)
 
 
@@ -195,4 +196,4 @@ def _collection(row: Any) -> Collection:  # noqa: ANN401 a row
 def read_space(row: Any) -> Space:  # noqa: ANN401 a row
     """Read a space's columns."""
     embedder = EmbedderName(provider=row["provider"], model=row["model"], dimensions=row["asked"] or None)
-    return Space(id=SpaceId(row["space_id"]), embedder=embedder, dimensions=row["dimensions"], version=row["version"])
+    return Space(embedder=embedder, dimensions=row["dimensions"], version=row["version"])

@@ -32,20 +32,20 @@ from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import key_of
 from embedq.telemetry import Event
 
-LEASE = "SELECT * FROM embedq.lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+LEASE = "SELECT * FROM embedq.lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 SETTLE = "SELECT * FROM embedq.settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 SETTLE_AND_LEASE = """
 SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
 FROM embedq.settle_and_lease(
-  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) t
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) t
 """
 COMPLETE_AND_LEASE = """
 SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
-FROM embedq.complete_and_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) t
+FROM embedq.complete_and_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) t
 """
 RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
 HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
-KNOWN = "SELECT hash, embedding FROM embedq.known($1, $2)"
+KNOWN = "SELECT hash, embedding FROM embedq.known(embedq.space_number($1), $2)"
 FOLD_EVERY = 100  # turns
 MOST_GIVEN = 1024  # batches that are remembered
 
@@ -203,7 +203,7 @@ class PostgresQueue:
             self._database.wake.found_nothing(news)
         elif not self._database.catalogue.knows(row["epoch"], set(row["collections"])):
             await self._database.run(self._database.catalogue.read, repeat=True)
-        answer = leasing.leased(row, nonce, self._database.catalogue)
+        answer = leasing.leased(ask, row, nonce, self._database.catalogue)
         if answer.leases:
             self._remember(answer.leases)
         return answer

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from embedq.model import Ask, EmbedderName, Lease, Leased, RetryPolicy
+from embedq.model import Ask, Lease, Leased, RetryPolicy, SpaceId
 from embedq.stores.postgres.catalogue import Catalogue
 from embedq.stores.postgres.keys import LANE_BITS, LANES, SPACE_BITS
 
@@ -34,7 +34,7 @@ class Turns:
         self._asks_alone = 0
         self._slow = 0
         self._by_marks = 0  # turns until the next scan from the start
-        self._marks: dict[int, tuple[list[int], list[int]]] = {}
+        self._marks: dict[SpaceId, tuple[list[int], list[int]]] = {}
 
     def lowest_first(self) -> bool:
         """Say whether the next lease starts at the lowest lane."""
@@ -44,20 +44,20 @@ class Turns:
         """Say whether the next lease that may take a crashed job should."""
         return (self._asks_alone + 1) % SOLO_TURN == 1
 
-    def marks(self, spaces: Sequence[int]) -> tuple[list[int], list[int]]:
+    def marks(self, spaces: Sequence[SpaceId]) -> tuple[list[int], list[int]]:
         """Say behind which places the next scan begins, by space and lane."""
         found = [(self._marks.get(space) if self._by_marks > 0 else None) or _start() for space in spaces]
         return [key for keys, _ in found for key in keys], [job for _, jobs in found for job in jobs]
 
-    def note(self, spaces: Sequence[int], row: Any) -> None:  # noqa: ANN401 a row
+    def note(self, spaces: Sequence[SpaceId], row: Any) -> None:  # noqa: ANN401 a row
         """Learn from a lease's answer."""
         self._asks_alone += bool(row["solo"])
         self._note_scan(row["scan_seconds"])
         if not row["from_line"]:
             return
         self._leases += 1
-        at = list(spaces).index(row["space"]) * LANES
-        self._marks[row["space"]] = row["mark_keys"][at : at + LANES], row["mark_jobs"][at : at + LANES]
+        at = (row["asked"] - 1) * LANES
+        self._marks[spaces[row["asked"] - 1]] = row["mark_keys"][at : at + LANES], row["mark_jobs"][at : at + LANES]
 
     def _note_scan(self, seconds: float) -> None:
         if self._by_marks > 0:
@@ -78,7 +78,6 @@ def arguments(ask: Ask, turns: Turns) -> list[Any]:
     return [
         ask.worker,
         list(ask.spaces),
-        [_name_of(ask.embedders.get(space)) for space in ask.spaces],
         ask.limit,
         ask.span,
         ask.prefetch,
@@ -90,23 +89,17 @@ def arguments(ask: Ask, turns: Turns) -> list[Any]:
     ]
 
 
-def _name_of(embedder: EmbedderName | None) -> str | None:
-    """Name an embedder as the database's own function does; None: whichever it is."""
-    if embedder is None:
-        return None
-    return f"{embedder.provider}:{embedder.model}:{embedder.dimensions or 0}"
-
-
-def leased(row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # noqa: ANN401 a row
+def leased(ask: Ask, row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # noqa: ANN401 a row
     """Read the answer to a lease that was asked for under this nonce, best job first."""
     if row["taken"] is None:
         return Leased(again_after=row["again"])
     homes = {id_: _home(catalogue, id_) for id_ in set(row["collections"])}
     right = (row["token"], nonce, row["until"])
-    return Leased(leases=_plain(row, homes, right) or _mixed(row, homes, right))
+    space = ask.spaces[row["asked"] - 1]
+    return Leased(leases=_plain(row, space, homes, right) or _mixed(row, space, homes, right))
 
 
-def _plain(row: Any, homes: Mapping[int, Home], right: Right) -> list[Lease] | None:  # noqa: ANN401 a row
+def _plain(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -> list[Lease] | None:  # noqa: ANN401 a row
     """Make the leases of a batch of new jobs of one collection: most are, and it takes half the time."""
     taken, lacking, forced = row["taken"], row["lacking"], row["forced"]
     rare = (row["rids"], row["renumbered"], row["tried"], row["crashed"])
@@ -116,7 +109,7 @@ def _plain(row: Any, homes: Mapping[int, Home], right: Right) -> list[Lease] | N
     [(name, retry)] = homes.values()
     if not name or row["records"] is None:
         return None
-    space, make = row["space"], tuple.__new__  # half the time of calling the class
+    make = tuple.__new__  # half the time of calling the class
     rest = (lacking is None, forced is not None, 0, 0, retry, *right)
     records = zip(taken, row["records"], row["texts"], row["hashes"], strict=True)
     return [
@@ -125,9 +118,9 @@ def _plain(row: Any, homes: Mapping[int, Home], right: Right) -> list[Lease] | N
     ]
 
 
-def _mixed(row: Any, homes: Mapping[int, Home], right: Right) -> list[Lease]:  # noqa: ANN401 a row
+def _mixed(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -> list[Lease]:  # noqa: ANN401 a row
     """Make leases of any kind."""
-    taken, space = row["taken"], row["space"]
+    taken = row["taken"]
     collections = row["collections"] if len(row["collections"]) == len(taken) else row["collections"] * len(taken)
     lacking, forced, records = _set(row["lacking"]), _set(row["forced"]), _records(row)
     serials, attempts, crashes = (

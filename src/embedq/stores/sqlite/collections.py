@@ -13,16 +13,18 @@ from embedq.stores.sqlite.arming import Arms, arm, note_missing
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import Transaction, ids
 
+SPACE_NAME = "s.provider || ':' || s.model || '@' || s.asked || '/' || s.version"  # as `model.Space.id`
+NUMBER_OF = f"(SELECT s.id FROM embedq_space s WHERE {SPACE_NAME} = {{}})"  # of the space that a parameter names
 FIND = "SELECT id, name, space, text_from, priority, retry FROM embedq_collection WHERE name = ?"
 LIST = """
 SELECT c.name, c.text_from, c.priority, c.retry, c.created_at,
-  s.id, s.provider, s.model, s.asked, s.dimensions, s.version
+  s.provider, s.model, s.asked, s.dimensions, s.version
 FROM embedq_collection c JOIN embedq_space s ON s.id = c.space WHERE c.name IS NOT NULL ORDER BY c.name
 """
 
 # Spaces that live collections use.
 SPACES = """
-SELECT s.id, s.provider, s.model, s.asked, s.dimensions, s.version FROM embedq_space s
+SELECT s.provider, s.model, s.asked, s.dimensions, s.version FROM embedq_space s
 WHERE s.id IN (SELECT space FROM embedq_collection WHERE name IS NOT NULL) ORDER BY s.id
 """
 ENSURE_SPACE = "INSERT OR IGNORE INTO embedq_space (provider, model, asked, dimensions) VALUES (?, ?, ?, ?)"
@@ -34,7 +36,9 @@ RETURNING id
 CHANGE = "UPDATE embedq_collection SET space = ?, text_from = ?, priority = ?, retry = ? WHERE id = ?"
 
 # Fix a space's dimensions, once.
-LEARN = "UPDATE embedq_space SET dimensions = coalesce(dimensions, ?) WHERE id = ? RETURNING dimensions"
+LEARN = f"""
+UPDATE embedq_space SET dimensions = coalesce(dimensions, ?) WHERE id = {NUMBER_OF.format("?")} RETURNING dimensions
+"""
 
 # The next records whose text must be made anew.
 NEXT_TO_RECOMPOSE = """
@@ -152,7 +156,7 @@ def _ensure_space(db: sqlite3.Connection, embedder: EmbedderName) -> int:
     return int(id_)
 
 
-def _collection(row: tuple[str, str | None, int, str, int, int, str, str, int, int | None, int]) -> Collection:
+def _collection(row: tuple[str, str | None, int, str, int, str, str, int, int | None, int]) -> Collection:
     name, text_from, priority, retry, created_at, *space = row
     found = read_space(tuple(space))  # type: ignore[arg-type]  # the tail of the row
     declaration = Declaration(
@@ -165,8 +169,8 @@ def _collection(row: tuple[str, str | None, int, str, int, int, str, str, int, i
     return Collection(declaration=declaration, space=found, created_at=when(created_at))
 
 
-def read_space(row: tuple[int, str, str, int, int | None, int]) -> Space:
+def read_space(row: tuple[str, str, int, int | None, int]) -> Space:
     """Read a space."""
-    id_, provider, model, asked, dimensions, version = row
+    provider, model, asked, dimensions, version = row
     embedder = EmbedderName(provider=provider, model=model, dimensions=asked or None)
-    return Space(id=SpaceId(id_), embedder=embedder, dimensions=dimensions, version=version)
+    return Space(embedder=embedder, dimensions=dimensions, version=version)

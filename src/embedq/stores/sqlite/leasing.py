@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from embedq.model import Ask, EmbedderName, Lease, Leased, RetryPolicy
-from embedq.stores.sqlite.collections import names
+from embedq.model import Ask, Lease, Leased, RetryPolicy, SpaceId
+from embedq.stores.sqlite.collections import SPACE_NAME, names
 from embedq.stores.sqlite.given_leases import GivenLease, GivenLeases, sums
 from embedq.stores.sqlite.keys import KEY, LANE, SOLO_LANES
 from embedq.stores.sqlite.moments import SET_BACK, span, when
 from embedq.stores.sqlite.transaction import Transaction, ids
+from embedq.stores.sqlite.transaction import names as listed_names
 from embedq.stores.sqlite.workers import number_of
 
 MOST_PROMOTED = 1000
@@ -31,17 +32,18 @@ WHERE j.status = 0
 PROMOTED = "DELETE FROM embedq_later WHERE job IN (SELECT value FROM json_each(?))"
 
 # When the next waiting job is due, or the next hold on an asked space ends.
-NEXT_DUE = """
+NEXT_DUE = f"""
 SELECT min(moment) FROM (
   SELECT min(due) AS moment FROM embedq_later
-  UNION ALL SELECT min(held_until) FROM embedq_space WHERE held_until > ?1 AND id IN (SELECT value FROM json_each(?2)))
+  UNION ALL SELECT min(s.held_until) FROM embedq_space s
+  WHERE s.held_until > ?1 AND {SPACE_NAME} IN (SELECT value FROM json_each(?2)))
 """
 
 # The asked spaces that may be worked on: nothing while paused, none that is held.
-OPEN_SPACES = """
-SELECT s.id, (SELECT min(key) FROM embedq_ready WHERE space = s.id AND key < ?1), s.provider, s.model, s.asked
+OPEN_SPACES = f"""
+SELECT s.id, (SELECT min(key) FROM embedq_ready WHERE space = s.id AND key < ?1), {SPACE_NAME}
 FROM embedq_space s
-WHERE s.id IN (SELECT value FROM json_each(?2)) AND NOT (s.held_until > ?3 AND s.held_since <= ?4)
+WHERE {SPACE_NAME} IN (SELECT value FROM json_each(?2)) AND NOT (s.held_until > ?3 AND s.held_since <= ?4)
   AND (SELECT value FROM embedq_control WHERE name = 'paused') = 0
 """
 LOWEST_LANE = "SELECT max(key) FROM embedq_ready WHERE space = ? AND key < ?"
@@ -96,6 +98,7 @@ class Parcel:
     nonce: int
     worker: int
     space: int
+    space_name: SpaceId
     since: int
     until: int
     listed: str
@@ -104,18 +107,12 @@ class Parcel:
 def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelta | None:
     """Lease a batch of one space; if there is none, say how long until something may be due."""
     _promote(tx.db, now)
-    allowed = (SOLO_LANES, ids(ask.spaces), now, now + SET_BACK)
-    found = tx.db.execute(OPEN_SPACES, allowed).fetchall()
-    spaces = [(id_, key) for id_, key, *embedder in found if _is_as_asked(ask.embedders.get(id_), *embedder)]
-    taken, space = _take(tx.db, spaces, ask, turns)
+    asked = listed_names(ask.spaces)
+    found = tx.db.execute(OPEN_SPACES, (SOLO_LANES, asked, now, now + SET_BACK)).fetchall()
+    taken, space = _take(tx.db, [(id_, key) for id_, key, _ in found], ask, turns)
     if not taken:
-        return _until_due(tx.db, ids(ask.spaces), now)
-    return _parcel(tx.db, taken, space, ask, now)
-
-
-def _is_as_asked(wanted: EmbedderName | None, provider: str, model: str, asked: int) -> bool:
-    """Say whether a space has the embedder that the asker takes it for; None: whichever it is."""
-    return wanted is None or (wanted.provider, wanted.model, wanted.dimensions or 0) == (provider, model, asked)
+        return _until_due(tx.db, asked, now)
+    return _parcel(tx.db, taken, (space, next(name for id_, _, name in found if id_ == space)), ask, now)
 
 
 def unpack(parcel: Parcel | timedelta | None, given: GivenLeases) -> Leased:
@@ -186,20 +183,20 @@ def _stretch(db: sqlite3.Connection, space: int, low: int, high: int, limit: int
     return taken
 
 
-def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: int, ask: Ask, now: int) -> Parcel:
+def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, SpaceId], ask: Ask, now: int) -> Parcel:
     """Write the lease."""
     until = now + span(ask.span)
     worker = number_of(db, ask.worker, now)
     listed = ids([row[1] for row in taken])
     nonce = secrets.randbits(62)
-    token = db.execute(LEASE, (worker, space, now, now, until, listed, nonce)).lastrowid or 0
+    token = db.execute(LEASE, (worker, space[0], now, now, until, listed, nonce)).lastrowid or 0
     known = names(db, list({row[2] for row in taken}))
-    return Parcel(taken, known, token, nonce, worker, space, now, until, listed)
+    return Parcel(taken, known, token, nonce, worker, *space, now, until, listed)
 
 
 def _leases(parcel: Parcel) -> list[Lease]:
     """Make the leases. What is the same for many is made once."""
-    taken, known, space = parcel.taken, parcel.known, parcel.space
+    taken, known, space = parcel.taken, parcel.known, parcel.space_name
     right = (parcel.token, parcel.nonce, when(parcel.until))
     facts = {packed: _unpacked(packed) for packed in {row[6] for row in taken}}
     ends = {collection: (retry, *right) for collection, (_, retry) in known.items()}

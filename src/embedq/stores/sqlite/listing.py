@@ -15,7 +15,7 @@ from embedq.stores.sqlite.moments import when, when_or_none
 from embedq.stores.sqlite.reading import OLDEST
 
 JOBS = """
-SELECT j.id, c.name, x.id, x.tenant, s.id, s.provider, s.model, s.asked, s.dimensions, s.version,
+SELECT j.id, c.name, x.id, x.tenant, s.provider, s.model, s.asked, s.dimensions, s.version,
   j.status, j.priority, j.attempts, c.retry,
   j.crashes, j.created_at, j.started_at, j.completed_at, w.name, j.reason, j.error, j.first_at, j.last_at,
   j.record || '.' || j.space
@@ -174,9 +174,9 @@ def _holders(db: sqlite3.Connection) -> Holders:
 
 
 def _job(row: tuple[Any, ...], holders: Holders) -> Job:
-    (id_, collection, record, tenant), space = row[:4], row[4:10]
-    (status, priority, attempts, retry, crashes, created_at, started_at, completed_at) = row[10:18]
-    (worker, reason, error, first_at, last_at, _) = row[18:]
+    (id_, collection, record, tenant), space = row[:4], row[4:9]
+    (status, priority, attempts, retry, crashes, created_at, started_at, completed_at) = row[9:17]
+    (worker, reason, error, first_at, last_at, _) = row[17:]
     since, until, holder = holders.get(id_, (None, None, None)) if status == OPEN else (None, None, None)
     shown = JobStatus.PROCESSING if until else SHOWN[status]
     if shown is JobStatus.PENDING and attempts:

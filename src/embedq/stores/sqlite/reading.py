@@ -22,7 +22,7 @@ from embedq.model import (
 )
 from embedq.policy.texts import check_answer
 from embedq.stores.columns import Listed, number
-from embedq.stores.sqlite.collections import Found, find
+from embedq.stores.sqlite.collections import NUMBER_OF, Found, find
 from embedq.stores.sqlite.keys import LANE
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import names
@@ -64,13 +64,13 @@ WHERE x.collection = ?2 AND x.rid > ?3 AND x.given_up_hash IS NOT NULL AND x.giv
 """
 
 # Vectors by the text they stand for. The first eight bytes of the hash find them, the whole hash decides.
-KNOWN = """
+KNOWN = f"""
 SELECT e.value, v.embedding FROM json_each(?1) e CROSS JOIN embedq_vector v
   ON substr(v.hash, 1, 8) = substr(?2, 1 + e.value * 32, 8)
-WHERE v.embedding IS NOT NULL AND v.space = ?3 AND v.hash = substr(?2, 1 + e.value * 32, 32)
+WHERE v.embedding IS NOT NULL AND v.space = {NUMBER_OF.format("?3")} AND v.hash = substr(?2, 1 + e.value * 32, 32)
 UNION ALL
 SELECT e.value, s.embedding FROM json_each(?1) e CROSS JOIN embedq_spare s
-  ON s.space = ?3 AND s.hash = substr(?2, 1 + e.value * 32, 32)
+  ON s.space = {NUMBER_OF.format("?3")} AND s.hash = substr(?2, 1 + e.value * 32, 32)
 """
 TALLY = "SELECT open, records, missing FROM embedq_tally WHERE collection = ?"
 

@@ -11,6 +11,7 @@ from embedq.policy import jobs
 from embedq.policy.jobs import Cancel, Complete, GiveUp, Ignore, Note, RecordAnswer, Reopen, Standing, VectorFate, Wait
 from embedq.stores.columns import CANCELLED, COMPLETED, FAILED, OPEN, read_status, write_fault
 from embedq.stores.sqlite.arming import NOTE_FOUND, TRY_AGAIN, queue, unqueue
+from embedq.stores.sqlite.collections import SPACE_NAME
 from embedq.stores.sqlite.keys import KEY
 from embedq.stores.sqlite.moments import span
 from embedq.stores.sqlite.transaction import Transaction, ids
@@ -44,7 +45,10 @@ SELECT rid, ?, hash, ?, ? FROM embedq_record WHERE rid = ? AND hash = ? AND vali
 """
 
 # A vector that was paid for and fits no record now may fit one later.
-SPARE = "INSERT OR IGNORE INTO embedq_spare (space, hash, paid_at, embedding) VALUES (?, ?, ?, ?)"
+SPARE = f"""
+INSERT OR IGNORE INTO embedq_spare (space, hash, paid_at, embedding)
+SELECT s.id, ?, ?, ? FROM embedq_space s WHERE {SPACE_NAME} = ?
+"""
 SUCCESS = "UPDATE embedq_space SET success_at = max(success_at, ?) WHERE id = ?"
 
 # Any settle ends the count of crashes, and says which lease it was.
@@ -107,7 +111,7 @@ def settle_one(
     facts = _no_job(tx, lease) if row is None else _facts(row, lease, now, leased=leased)
     fate, transition = jobs.vector_fate(outcome, facts), jobs.settle(outcome, facts)
     if isinstance(outcome, Done) and outcome.vector is not None and fate is VectorFate.KEPT:
-        tx.db.execute(SPARE, (lease.space, lease.hash, now, _blob(outcome.vector)))
+        tx.db.execute(SPARE, (lease.hash, now, _blob(outcome.vector), lease.space))
     if row is None or isinstance(transition, Ignore):
         return None
     if facts.standing is Standing.RESCUED:

@@ -6,14 +6,29 @@ from dataclasses import replace
 
 import pytest
 
-from embedq.model import Ask, Done, EmbedderName, JobStatus, Lease, Outcome, RecordId, Released, Skipped, WorkerId
+from embedq.model import (
+    Ask,
+    Done,
+    EmbedderName,
+    JobStatus,
+    Lease,
+    NewRecord,
+    Outcome,
+    RecordId,
+    Released,
+    Skipped,
+    SpaceId,
+    WorkerId,
+)
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
+    DIMENSIONS,
     LATE,
     LEASE,
     NOON,
     NOTES,
     Stage,
+    declaration,
     done,
     embed_all,
     failed,
@@ -21,6 +36,7 @@ from embedq.testing.stores.stage import (
     job_of,
     read,
     retry,
+    space_of,
     take,
     take_one,
     vector_of,
@@ -180,17 +196,21 @@ class FenceFacts(Stage):
         assert await store.renew([lease], span=LEASE, now=NOON) == {lease.job_id}
         assert len(await take(store)) == 1
 
-    async def test_a_space_that_is_anothers_by_now_is_not_leased(self, store: Store) -> None:
-        """A number may come again after a wipe: a worker that takes it for another model's gets nothing of it."""
+    async def test_a_space_is_known_by_what_was_asked_for(self, store: Store) -> None:
+        """A worker asks by name: a space of the same model with other dimensions, or with none of it, is another's."""
+        name = EmbedderName(provider="fake", model="fake", dimensions=DIMENSIONS * 2)
+        wide = await store.declare(declaration("wide", embedder=name), now=NOON)
+        await store.put("wide", [NewRecord(id=RecordId("b"), text="B")], now=NOON)
         await write(store, "A")
-        [space] = await store.spaces()
-        other = EmbedderName(provider="fake", model="another")
-        ask = Ask(worker=WorkerId("w1"), spaces=[space.id], limit=1, span=LEASE)
+        ask = Ask(worker=WorkerId("w1"), spaces=[await space_of(store)], limit=5, span=LEASE)
 
-        mistaken = await store.lease(replace(ask, embedders={space.id: other}), now=NOON)
-        right = await store.lease(replace(ask, embedders={space.id: space.embedder}), now=NOON)
+        nobody = await store.lease(replace(ask, spaces=[SpaceId("fake:another@0/1")]), now=NOON)
+        mine = await store.lease(ask, now=NOON)
+        theirs = await store.lease(replace(ask, spaces=[SpaceId("fake:another@0/1"), wide.space.id]), now=NOON)
 
-        assert (len(mistaken.leases), len(right.leases)) == (0, 1)
+        assert nobody.leases == ()
+        assert [(lease.record_id, lease.space) for lease in mine.leases] == [("a", await space_of(store))]
+        assert [(lease.record_id, lease.space) for lease in theirs.leases] == [("b", wide.space.id)]
 
     async def test_nothing_is_leased_once_a_pause_has_answered(self, store: Store, other: Store) -> None:
         """Leases that were under way are there when pause returns, and no other comes after."""

@@ -117,7 +117,7 @@ async def _declare(db: Connection, declaration: Declaration) -> None:
 
 async def _fix_dimensions(db: Connection, home: Found, dimensions: int) -> None:
     """Have a place for vectors from the start, of the length that the column was checked for."""
-    fixed = await db.fetchval(collections.LEARN, home.space, dimensions)
+    fixed = await db.fetchval(collections.FIX, home.space, dimensions)
     if fixed != dimensions:
         raise Conflict(f"the vectors of this embedder have {fixed} numbers so far, now it gives {dimensions}")
 

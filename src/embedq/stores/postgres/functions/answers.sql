@@ -7,12 +7,12 @@ CREATE TYPE receipts AS (
   problem text, fresh bigint[], space int, places int[], jobs bigint[], serials bigint[], statuses int[]
 );
 
--- A lease as a worker gets it. `taken` are its jobs in the order of the line, with their collections (one, if all are of
+-- A lease as a worker gets it: of the space that was asked for in this place. `taken` are its jobs in the order of the line, with their collections (one, if all are of
 -- one). Of what is rare there are only those jobs it is said of: a serial that is not the record's number, forced,
 -- attempts, crashes. Then the records, with `rids` unless they are just those of the jobs in their order; those that lack
 -- a current vector. Or no jobs, and how long to wait.
 CREATE TYPE leased AS (
-  token bigint, until timestamptz, space int, taken bigint[], collections int[], renumbered bigint[], serials bigint[],
+  token bigint, until timestamptz, space int, asked int, taken bigint[], collections int[], renumbered bigint[], serials bigint[],
   forced bigint[], tried bigint[], attempts smallint[], crashed bigint[], crashes smallint[], rids bigint[],
   records text[], texts text[], hashes bytea[], lacking bigint[], again interval, solo boolean, from_line boolean,
   mark_keys bigint[], mark_jobs bigint[], scan_seconds float8, epoch bigint

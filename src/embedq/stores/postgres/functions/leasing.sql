@@ -27,9 +27,15 @@ CREATE FUNCTION enter_worker(p_worker text, p_now timestamptz) RETURNS int LANGU
   ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
 $$;
 
--- Name a space's embedder. A number may be another space's after a schema was begun anew or a backup restored.
-CREATE FUNCTION name_of(s space) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT concat_ws(':', (s).provider, (s).model, (s).asked)
+-- Name a space, as every database does. A number may be another space's after a schema was begun anew or a backup restored,
+-- so no process keeps one.
+CREATE FUNCTION name_of(s space) RETURNS text LANGUAGE sql IMMUTABLE
+RETURN (s).provider || ':' || (s).model || '@' || (s).asked::text || '/' || (s).version::text;
+
+-- Find the number of the space with a name; NULL if there is none.
+CREATE FUNCTION space_number(p_name text) RETURNS int
+LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
+  SELECT s.id FROM space s WHERE name_of(s) = p_name
 $$;
 
 -- Choose the space whose first job goes first, by the marks, else from the start; NULL if nobody stands in a line.
@@ -69,11 +75,11 @@ CREATE FUNCTION is_run(p_rids bigint[]) RETURNS boolean LANGUAGE sql IMMUTABLE A
   SELECT p_rids[cardinality(p_rids)] - p_rids[1] = cardinality(p_rids) - 1
 $$;
 
--- Lease up to p_limit jobs of one space, best lane first, of those spaces whose embedders are the ones that the worker has. A mark per space and lane is the last place that this process
--- took: where a snapshot elsewhere keeps rows from being removed, the scan begins behind it, so as not to pass them again
+-- Lease up to p_limit jobs of one space, best lane first. A mark per space and lane is the last place that this process took:
+-- where a snapshot elsewhere keeps rows from being removed, the scan begins behind it, so as not to pass them again
 -- and again. What lies below a mark (late commits, jobs handed back) is found by a scan from the start.
 CREATE FUNCTION lease(
-  p_worker text, p_spaces int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
+  p_worker text, p_asked text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_now timestamptz
 ) RETURNS leased
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -86,7 +92,8 @@ DECLARE
   moment timestamptz := coalesce(p_now, clock_timestamp());
   may boolean;        -- lease at all: nobody is pausing just now
   is_due boolean;
-  spaces int[];
+  numbers int[];      -- of the asked spaces, in their order
+  spaces int[];       -- those that may be worked on
   alone int;          -- a space where a job stands that took workers down: it goes alone
   marks int;          -- where the marks of the chosen space begin
   marked boolean;
@@ -122,12 +129,14 @@ BEGIN
   -- whoever pauses waits for this lock: after it, no lease is under way that has not seen the pause
   may := pg_try_advisory_xact_lock_shared(1701667448, 0);
   SELECT c.epoch, EXISTS (SELECT FROM later l WHERE l.due <= moment)
-    OR EXISTS (SELECT FROM later l WHERE l.since > moment + interval '1 second'), a.spaces, r.space
-  INTO answer.epoch, is_due, spaces, alone
+    OR EXISTS (SELECT FROM later l WHERE l.since > moment + interval '1 second'), a.numbers, a.spaces, r.space
+  INTO answer.epoch, is_due, numbers, spaces, alone
   FROM control c
-  CROSS JOIN LATERAL (SELECT ARRAY(SELECT s.id FROM space s WHERE s.id = ANY (p_spaces) AND NOT c.paused AND may
-    AND coalesce(name_of(s) = p_embedders[array_position(p_spaces, s.id)], true)
-    AND NOT (s.held_until > moment AND s.held_since <= moment + interval '1 second')) AS spaces) a
+  CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(s.id ORDER BY u.n), '{}') AS numbers,
+      coalesce(array_agg(s.id) FILTER (WHERE NOT c.paused AND may
+        AND NOT (s.held_until > moment AND s.held_since <= moment + interval '1 second')), '{}') AS spaces
+    FROM unnest(p_asked) WITH ORDINALITY u (name, n) LEFT JOIN space s ON name_of(s) = u.name) a
   LEFT JOIN LATERAL (SELECT r.space FROM ready r WHERE r.space = ANY (a.spaces) AND r.key >= solo_lanes
     AND NOT p_prefetch ORDER BY r.space, r.key LIMIT 1) r ON true;
   IF is_due THEN
@@ -138,15 +147,15 @@ BEGIN
     END IF;
   END IF;
   answer.solo := alone IS NOT NULL;
-  IF cardinality(p_spaces) = 1 THEN
+  IF cardinality(p_asked) = 1 THEN
     answer.space := spaces[1];
   ELSE
-    answer.space := choose(p_spaces, spaces, p_mark_keys, p_mark_jobs);
+    answer.space := choose(numbers, spaces, p_mark_keys, p_mark_jobs);
   END IF;
   answer.mark_keys := p_mark_keys;
   answer.mark_jobs := p_mark_jobs;
   IF answer.space IS NOT NULL AND (alone IS NULL OR NOT p_solo) THEN
-    marks := array_position(p_spaces, answer.space) * 4 - 3;
+    marks := array_position(numbers, answer.space) * 4 - 3;
     marked := (p_mark_jobs[marks] & p_mark_jobs[marks + 1] & p_mark_jobs[marks + 2] & p_mark_jobs[marks + 3]) <> -1;
     IF p_lowest THEN
       SELECT r.key INTO last_key FROM ready r WHERE r.space = answer.space AND r.key < solo_lanes
@@ -214,6 +223,7 @@ BEGIN
     END IF;
   END LOOP;
   answer.scan_seconds := date_part('epoch', clock_timestamp()) - answer.scan_seconds;
+  answer.asked := array_position(numbers, answer.space);
 
   IF taken <> '{}' THEN
     -- A statement later than the one that locked: the texts are at least as new as the arms in the line, and no newer,
@@ -256,7 +266,7 @@ BEGIN
   IF given IS NULL THEN
     SELECT min(z.due) - moment INTO answer.again FROM (
       SELECT min(l.due) AS due FROM later l
-      UNION ALL SELECT min(s.held_until) FROM space s WHERE s.id = ANY (p_spaces) AND s.held_until > moment) z;
+      UNION ALL SELECT min(s.held_until) FROM space s WHERE s.id = ANY (numbers) AND s.held_until > moment) z;
     RETURN answer;
   END IF;
   IF cardinality(given) < cardinality(taken) THEN  -- a job that is not open has no business in the line

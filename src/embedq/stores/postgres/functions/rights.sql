@@ -6,7 +6,8 @@
 CREATE FUNCTION entry_points() RETURNS TABLE (kind text, function oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
-    ('reader', ARRAY['doubt', 'misplaced', 'needs_job', 'noted_rows', 'oldest', 'trouble_of', 'truncated', 'unread']),
+    ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'needs_job', 'noted_rows', 'oldest', 'space_number', 'trouble_of', 'truncated',
+      'unread']),
     ('writer', ARRAY['cancel', 'delete_json', 'enqueue', 'fold', 'learn', 'put', 'put_json', 'remove_dropped', 'delete_records',
       'revive']),
     ('worker', ARRAY['changed_tables', 'gather', 'hand_back', 'hold_records', 'known', 'lease', 'note_missing',

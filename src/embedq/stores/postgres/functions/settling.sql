@@ -439,7 +439,7 @@ $$;
 -- Complete one whole batch and lease the next: one call, one commit. If the batch is not as it was, nothing happens.
 CREATE FUNCTION complete_and_lease(
   p_token bigint, p_nonce bigint, p_jobs bigint[], p_hashes bytea[], p_vectors vector[], p_truncated boolean[],
-  p_worker text, p_asked int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
+  p_worker text, p_asked text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_next_nonce bigint, p_fold boolean, p_now timestamptz,
   OUT s settled, OUT n leased
 )
@@ -454,7 +454,7 @@ BEGIN
   IF p_fold THEN
     PERFORM fold();
   END IF;
-  n := lease(p_worker, p_asked, p_embedders, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_next_nonce,
+  n := lease(p_worker, p_asked, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_next_nonce,
     p_now);
 END
 $$;
@@ -463,7 +463,7 @@ $$;
 CREATE FUNCTION settle_and_lease(
   p_tokens bigint[], p_nonces bigint[], p_ends int[], p_jobs bigint[], p_hashes bytea[], p_vectors vector[],
   p_truncated boolean[], p_outcomes jsonb[], p_last boolean,
-  p_worker text, p_asked int[], p_embedders text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
+  p_worker text, p_asked text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_fold boolean, p_now timestamptz,
   OUT s settled, OUT n leased
 )
@@ -474,7 +474,7 @@ BEGIN
   IF p_fold THEN
     PERFORM fold();
   END IF;
-  n := lease(p_worker, p_asked, p_embedders, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_nonce,
+  n := lease(p_worker, p_asked, p_limit, p_span, p_prefetch, p_lowest, p_solo, p_mark_keys, p_mark_jobs, p_nonce,
     p_now);
 END
 $$;
