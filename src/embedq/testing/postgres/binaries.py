@@ -86,7 +86,17 @@ def find_binaries(version: int) -> Path:
     if named is not None:
         return _check_runnable(named)
     packaged = _packaged(version)
-    return packaged if _is_runnable(packaged) else _copied(packaged, version)
+    return runnable(packaged, name=f"{importlib.metadata.version(_PACKAGE)}-{version}")
+
+
+def runnable(binaries: Path, *, name: str) -> Path:
+    """Answer with a directory of these programs from which `account()` may run them: this one, or one in a copy.
+
+    Args:
+        binaries: The `bin` directory of an installation.
+        name: What the copy is known by: it is made once and used again.
+    """
+    return binaries if _is_runnable(binaries) else _copied(binaries, name)
 
 
 def _named(version: int) -> Path | None:
@@ -132,21 +142,23 @@ def _is_runnable(directory: Path) -> bool:
     return True
 
 
-def _copied(packaged: Path, version: int) -> Path:
-    release = importlib.metadata.version(_PACKAGE)
-    target = Path(tempfile.gettempdir()) / f"embedq-pginstall-{os.geteuid()}-{release}-{version}"
+def _copied(binaries: Path, name: str) -> Path:
+    tree = binaries.parent
+    target = Path(tempfile.gettempdir()) / f"embedq-pginstall-{os.geteuid()}-{name}"
     if not target.exists():
-        _copy_tree(packaged.parent, target)
+        _copy_tree(tree, target)
     if target.is_symlink() or target.stat().st_uid != os.geteuid():
         raise PostgresFailed(f"{target} belongs to somebody else: remove it.")
-    return target / _PACKAGE / packaged.parent.name / "bin"
+    return target / tree.parent.name / tree.name / binaries.name
 
 
 def _copy_tree(tree: Path, target: Path) -> None:
     making = Path(tempfile.mkdtemp(prefix="embedq-pginstall-making-"))
-    # The programs look for their libraries beside the package, so the copy keeps the two side by side.
-    libraries = tree.parent.with_name(f"{_PACKAGE}.libs")
-    shutil.copytree(tree, making / _PACKAGE / tree.name, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    # The packaged programs look for their libraries beside the package, so the copy keeps the two side by side.
+    libraries = tree.parent.with_name(f"{tree.parent.name}.libs")
+    shutil.copytree(
+        tree, making / tree.parent.name / tree.name, symlinks=True, ignore=shutil.ignore_patterns("include")
+    )
     if libraries.exists():
         shutil.copytree(libraries, making / libraries.name, symlinks=True)
     for path in (making, *making.rglob("*")):

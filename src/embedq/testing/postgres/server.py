@@ -31,6 +31,7 @@ class PostgresServer(PostgresAddress):
         directory: Path | None = None,
         settings: Mapping[str, str] | None = None,
         listen: Sequence[str] = (HOST,),
+        binaries: Path | None = None,
     ) -> None:
         """Choose what to start.
 
@@ -41,8 +42,9 @@ class PostgresServer(PostgresAddress):
             directory: where data and log are kept after the end; None: nowhere.
             settings: more of PostgreSQL's settings; `ALTER SYSTEM` goes before them.
             listen: addresses of this machine, loopback among them; whoever is in their networks is trusted too.
+            binaries: the programs of another build of this version.
         """
-        super().__init__(version, port or free_port(), find_binaries(version))
+        super().__init__(version, port or free_port(), binaries or find_binaries(version))
         self._may_move = port == 0
         self._runner = account()
         self._home = PostgresHome(directory, self._runner)
@@ -55,7 +57,7 @@ class PostgresServer(PostgresAddress):
     @classmethod
     def standby_of(cls, primary: "PostgresServer", *, synchronous: bool = False) -> Self:
         """Start a hot standby that follows this primary; if synchronous, each commit there waits for it."""
-        standby = cls(primary.version, settings=primary.settings)
+        standby = cls(primary.version, settings=primary.settings, binaries=primary.binaries)
         try:
             standby._copy(primary)
             standby.start()

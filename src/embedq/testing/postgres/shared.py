@@ -18,11 +18,14 @@ class SharedServer:
     kernel takes back even from a process that crashed; whoever started it stops it once nobody else holds one.
     """
 
-    def __init__(self, folder: Path, version: int) -> None:
-        """Name the folder that all processes of the run have in common, and the server's version."""
+    def __init__(self, folder: Path, version: int, *, binaries: Path | None = None, fsync: bool = True) -> None:
+        """Name the folder that all processes of the run have in common, and the server; see `PostgresServer`."""
         self._version = version
-        self._door = folder / f"postgres{version}.door"
-        self._note_path = folder / f"postgres{version}.json"
+        self._binaries = binaries
+        self._fsync = fsync
+        name = f"postgres{version}" if binaries is None else f"postgres{version}-{binaries.parent.name}"
+        self._door = folder / f"{name}.door"
+        self._note_path = folder / f"{name}.json"
         self._note: IO[str] | None = None
         self._server: PostgresServer | None = None
 
@@ -54,7 +57,7 @@ class SharedServer:
         return address if address.answers() else None
 
     def _start(self, note: IO[str]) -> PostgresAddress:
-        self._server = PostgresServer(self._version).start()
+        self._server = PostgresServer(self._version, binaries=self._binaries, fsync=self._fsync).start()
         note.truncate(0)
         note.write(json.dumps({"port": self._server.port, "binaries": str(self._server.binaries)}))
         note.flush()
