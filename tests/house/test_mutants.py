@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 SUITES = ROOT / SOURCE / "testing"
 MUTANTS = read()
 TESTS = """
+from pathlib import Path
+
 import pytest
 from embedq.sums import double
 
@@ -27,6 +29,10 @@ def test_begins_with_one():
 
 def test_of_a_fixture(two):
     assert two == 2
+
+def test_of_what_was_built():
+    assert Path(__file__).parents[1].joinpath("build", "server").exists()
+    assert double(2) == 4
 
 def test_fails_anyway():
     assert double(2) == 5
@@ -93,6 +99,14 @@ def test_a_mutant_that_a_test_notices_is_killed(checkout: Path) -> None:
     assert verdict_of(checkout, broken("test_double", becomes="n * 3")) is Verdict.KILLED
     assert verdict_of(checkout, broken("test_begins_with_one")) is Verdict.KILLED
     assert (checkout / SOURCE / "sums.py").read_text().endswith("n * 2\n")
+
+
+def test_what_make_has_built_is_there(checkout: Path) -> None:
+    """A test that starts a server from `build/` finds it."""
+    (checkout / "build").mkdir()
+    (checkout / "build" / "server").touch()
+
+    assert verdict_of(checkout, broken("test_of_what_was_built", becomes="n * 3")) is Verdict.KILLED
 
 
 def test_a_mutant_that_changes_nothing_survives(checkout: Path) -> None:

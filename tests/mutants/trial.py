@@ -111,6 +111,7 @@ def _copied(checkout: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="embedq-mutant-") as folder:
         copy = Path(folder) / "checkout"
         shutil.copytree(checkout, copy, ignore=SKIPPED_BY_COPY)
+        (copy / "build").symlink_to(checkout.absolute() / "build")  # servers that make has put there for tests
         venv.create(copy / ".venv", symlinks=True)
         site = Path(sysconfig.get_path("purelib", vars={"base": str(copy / ".venv")}))
         installed = sysconfig.get_path("purelib")

@@ -1,16 +1,16 @@
 """The few moves that tests of attached tables make."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asyncpg
 import numpy as np
 
 from embedq.attachment import Attached, Attachment
-from embedq.model import RecordId
+from embedq.model import ContentHash, Done, Lease, RecordId, Vector
 from embedq.stores.postgres import PostgresStore
-from embedq.testing.stores.stage import DIMENSIONS, declaration, embed_all, vector_of
+from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration, done, embed_all, take, vector_of
 
 DOCS = "docs"
 WAITING = "SELECT FROM embedq.attachment WHERE walk_after IS NOT NULL"  # for a walk, until transactions have ended
@@ -56,6 +56,22 @@ async def catch_up(store: PostgresStore) -> int:
     embedded = await embed_all(store)
     await gather(store)
     return embedded
+
+
+async def pay(store: PostgresStore) -> set[str]:
+    """Do a worker's work, who reuses what is known; answer with the texts that had to be embedded."""
+    paid: set[str] = set()
+    await gather(store)
+    while leases := await take(store, limit=100):
+        known = await store.known(leases[0].space, [lease.hash for lease in leases])
+        paid |= {lease.text for lease in leases if lease.hash not in known}
+        await store.settle([_done(lease, known) for lease in leases], now=NOON)
+        await gather(store)
+    return paid
+
+
+def _done(lease: Lease, known: Mapping[ContentHash, Vector]) -> Done:
+    return done(lease) if lease.hash not in known else Done(lease, known[lease.hash])
 
 
 async def found_again(store: PostgresStore) -> int:

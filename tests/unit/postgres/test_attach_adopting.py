@@ -3,35 +3,18 @@
 # ruff: noqa: S608 (vectors are put into statements here on purpose)
 
 import asyncio
-from collections.abc import Mapping
 
 import asyncpg
 import pytest
-from tests.unit.postgres.tables import CREATE, PATIENCE, attach, attach_docs, gather, in_step, one
+from tests.unit.postgres.tables import CREATE, PATIENCE, attach, attach_docs, in_step, one, pay
 
 import embedq
 from embedq.errors import Invalid
-from embedq.model import ContentHash, Done, Lease, Query, Vector
+from embedq.model import Query
 from embedq.stores.postgres import PostgresStore
-from embedq.testing.stores.stage import DIMENSIONS, NOON, done, take, vector_of
+from embedq.testing.stores.stage import DIMENSIONS, vector_of
 
 OWN = "[" + ",".join(str(n) for n in range(DIMENSIONS)) + "]"
-
-
-async def pay(store: PostgresStore) -> set[str]:
-    """Do a worker's work, who reuses what is known; answer with the texts that had to be embedded."""
-    paid: set[str] = set()
-    await gather(store)
-    while leases := await take(store, limit=100):
-        known = await store.known(leases[0].space, [lease.hash for lease in leases])
-        paid |= {lease.text for lease in leases if lease.hash not in known}
-        await store.settle([_done(lease, known) for lease in leases], now=NOON)
-        await gather(store)
-    return paid
-
-
-def _done(lease: Lease, known: Mapping[ContentHash, Vector]) -> Done:
-    return done(lease) if lease.hash not in known else Done(lease, known[lease.hash])
 
 
 async def test_vectors_in_the_column_are_adopted(store: PostgresStore, db: asyncpg.Connection) -> None:
