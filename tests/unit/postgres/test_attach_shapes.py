@@ -71,6 +71,45 @@ async def test_a_renamed_word_of_an_enum(store: PostgresStore, db: asyncpg.Conne
     assert await records(store) == {"1": "happy"}
 
 
+@pytest.mark.parametrize("renamed", ["COLLATION plain RENAME TO simple", "DOMAIN word RENAME TO term"])
+async def test_names_that_a_key_is_made_of(store: PostgresStore, db: asyncpg.Connection, renamed: str) -> None:
+    """Functions that call its collation or its type by the old name are written anew."""
+    await db.execute("CREATE COLLATION plain (provider = libc, locale = 'C'); CREATE DOMAIN word AS text COLLATE plain")
+    await db.execute("CREATE TABLE docs (id word PRIMARY KEY, body text, e vector(8))")
+    await db.execute("INSERT INTO docs VALUES ('a', 'one')")
+    await attach(store)
+    await catch_up(store)
+
+    await db.execute(f"ALTER {renamed}; UPDATE docs SET body = 'two'")  # noqa: S608 ours
+    await mend(store)
+    await catch_up(store)
+
+    assert await in_step(store, db) == 1
+    assert (await one(store)).problem is None
+
+
+@pytest.mark.parametrize("partitioned", ["", "PARTITION BY RANGE (id)"])
+async def test_an_index_that_is_made_anew(store: PostgresStore, db: asyncpg.Connection, partitioned: str) -> None:
+    """Rows that a damaged index did not find were taken for gone: when it is whole again they are looked for."""
+    await db.execute(f"CREATE TABLE docs (id int PRIMARY KEY, body text, e vector(8)) {partitioned}")
+    if partitioned:
+        await db.execute("CREATE TABLE docs_1 PARTITION OF docs DEFAULT")
+    await db.execute("INSERT INTO docs VALUES (1, 'one'), (2, 'two')")
+    await attach(store)
+    await catch_up(store)
+    await db.execute(
+        "SET search_path = embedq, public; SELECT let_go(c, '{1}', NULL) FROM collection c WHERE name = 'docs'"
+    )
+    await mend(store)
+    assert await records(store) == {"2": "two"}
+
+    await db.execute("REINDEX TABLE public.docs")
+    await mend(store)
+    await catch_up(store)
+
+    assert await in_step(store, db) == 2
+
+
 async def test_ids_of_the_key_that_was_are_let_go(store: PostgresStore, db: asyncpg.Connection) -> None:
     """An id that cannot be a key any more has no row."""
     await db.execute("CREATE TABLE docs (id text PRIMARY KEY, body text)")

@@ -223,7 +223,8 @@ def _moved(wanted: Attachment, source: Source) -> str:
 
 
 def _text(wanted: Attachment, source: Source) -> str:
-    columns = (f"nullif({_as_text(source.columns[name])}, '')" for name in wanted.text)
+    """Write a row's text; what is empty is said by its bytes, since a collation may call a dash empty."""
+    columns = (f"nullif(({_as_text(source.columns[name])}) COLLATE pg_catalog.\"C\", '')" for name in wanted.text)
     return f"pg_catalog.concat_ws(E'\\n', {', '.join(columns)})"
 
 

@@ -102,7 +102,7 @@ LANGUAGE sql SET search_path = {path} {alike} {open} {lookup} AS """,
     SELECT DISTINCT ON (t.hash) {space}, t.hash, pg_catalog.clock_timestamp(), t.embedding FROM (
       SELECT pg_catalog.sha256(pg_catalog.convert_to(w.text, 'UTF8')) AS hash, w.embedding FROM there w) t
     ON CONFLICT DO NOTHING)
-  SELECT pg_catalog.count(*) FROM there w WHERE w.text ~ '[^[:space:]]'
+  SELECT pg_catalog.count(*) FROM there w WHERE w.text COLLATE pg_catalog."default" ~ '[^[:space:]]'
 """,
 )
 
