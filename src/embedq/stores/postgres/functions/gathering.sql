@@ -11,9 +11,9 @@ LANGUAGE sql IMMUTABLE AS $$
   END
 $$;
 
--- Read the lane that an expression names.
+-- Read the lane that an expression names. In a Turkish database HIGH in lower case is not high: letters are ASCII's.
 CREATE FUNCTION lane_of(p_said text, p_otherwise smallint) RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE lower(p_said) WHEN 'urgent' THEN 3 WHEN '3' THEN 3 WHEN 'high' THEN 2 WHEN '2' THEN 2
+  SELECT CASE lower(p_said COLLATE "C") WHEN 'urgent' THEN 3 WHEN '3' THEN 3 WHEN 'high' THEN 2 WHEN '2' THEN 2
     WHEN 'normal' THEN 1 WHEN '1' THEN 1 WHEN 'low' THEN 0 WHEN '0' THEN 0 ELSE p_otherwise END::smallint
 $$;
 
