@@ -3,7 +3,7 @@
 # ruff: noqa: S608 (names of tables and types are put into statements here on purpose)
 
 import asyncpg
-from tests.unit.postgres.tables import attach, catch_up, in_step, one, pay, records
+from tests.unit.postgres.tables import attach, catch_up, in_step, mend, one, pay, records
 from tests.unit.postgres.test_attach_plans import read_by
 
 from embedq.stores.postgres import PostgresStore
@@ -137,3 +137,22 @@ async def test_a_change_of_few_rows_reads_few_rows(store: PostgresStore, db: asy
     read = await read_by(store, db, follow())
 
     assert 0 < read["docs"] < 100
+
+
+async def test_a_type_that_is_moved(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """Functions that call a key's type and operators by their old names are written anew."""
+    await db.execute("CREATE DOMAIN word AS citext")
+    for table, kind in (("docs", "citext"), ("words", "word")):
+        await db.execute(f"CREATE TABLE {table} (id {kind} PRIMARY KEY, body text, {VECTOR})")
+        await db.execute(f"INSERT INTO {table} VALUES ('Loom', 'one')")
+        await attach(store, table, name=table)
+    await catch_up(store)
+
+    await db.execute("CREATE SCHEMA types; ALTER EXTENSION citext SET SCHEMA types")
+    await db.execute("UPDATE docs SET id = 'loom'; UPDATE words SET id = 'LOOM'")
+    await mend(store)
+    await catch_up(store)
+
+    for table in ("docs", "words"):
+        assert await in_step(store, db, rows=ROWS.format(table), name=table) == 1
+        assert (await one(store, table)).problem is None

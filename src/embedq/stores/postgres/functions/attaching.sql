@@ -18,6 +18,20 @@ BEGIN
 END
 $$;
 
+-- Put a table's unique indexes into words: the files they are in, since one that was damaged, as by another version of its
+-- collation, finds rows again when it is made anew; and the names that our functions call their collations and operators by.
+CREATE FUNCTION unique_indexes(p_table oid) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
+  SELECT string_agg(format('%s %s %s', i.indexrelid, (
+      SELECT string_agg(pg_relation_filenode(p.oid)::text, ' ' ORDER BY p.oid)
+      FROM (SELECT i.indexrelid UNION SELECT relid FROM pg_partition_tree(i.indexrelid)) p (oid)), (
+      SELECT string_agg(format('%I.%I', n.nspname, u.name), ' ' ORDER BY u.oid) FROM (
+        SELECT l.oid, l.collnamespace, l.collname FROM pg_collation l WHERE l.oid = ANY (i.indcollation)
+        UNION ALL SELECT o.oid, o.opcnamespace, o.opcname FROM pg_opclass o WHERE o.oid = ANY (i.indclass)
+      ) u (oid, home, name) JOIN pg_namespace n ON n.oid = u.home)), ',' ORDER BY i.indexrelid)
+  FROM pg_index i WHERE i.indrelid = p_table AND i.indisunique AND i.indisvalid
+$$;
+
 -- Put what matters of a table into words: its name, the columns in use, its unique indexes and heirs, its parts, the files
 -- they are in, since when they are parts, and since when we watch them. A table of another shape is looked at again: one
 -- that was written into a new file may have other texts, and so may a part that was taken out and put back, or one whose
@@ -29,13 +43,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
     SELECT concat_ws(E'\n', format('%I.%I', n.nspname, c.relname), (
       SELECT string_agg(concat(s.nspname, s.nspacl), ',' ORDER BY s.nspname) FROM pg_namespace s
       WHERE a.priority IS NOT NULL AND s.nspname IN ('public', n.nspname)), c.relispartition, row_security_active(c.oid), (
-      SELECT string_agg(format('%I %s %s %s %s %s %s', t.attname, t.attnum, t.atttypid, t.atttypmod, t.attcollation,
-          t.attnotnull, (SELECT array_agg(e.enumlabel ORDER BY e.oid) FROM pg_enum e WHERE e.enumtypid = t.atttypid)),
+      SELECT string_agg(format('%I %s %s %s %s %s %s %s', t.attname, t.attnum, t.atttypid, format_type(t.atttypid, -1),
+          t.atttypmod, t.attcollation, t.attnotnull,
+          (SELECT array_agg(e.enumlabel ORDER BY e.oid) FROM pg_enum e WHERE e.enumtypid = t.atttypid)),
         ',' ORDER BY t.attname)
       FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attnum > 0
-        AND t.attname = ANY (a.keys || a.texts || a.attributes || a.target || a.tenant)), (
-      SELECT string_agg(i.indexrelid::text, ',' ORDER BY i.indexrelid) FROM pg_index i
-      WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid), (
+        AND t.attname = ANY (a.keys || a.texts || a.attributes || a.target || a.tenant)), unique_indexes(c.oid), (
       SELECT count(*) FROM pg_inherits i WHERE i.inhparent = c.oid AND c.relkind = 'r'), (
       SELECT string_agg(format('%s %s %s %s', p.oid, pg_relation_filenode(p.oid), (
           SELECT string_agg(i.xmin::text, ' ') FROM pg_inherits i WHERE i.inhrelid = p.oid), (
