@@ -12,7 +12,6 @@ from typing import TypeVar
 from embedq.errors import NotFound
 from embedq.model import (
     Ask,
-    ContentHash,
     Done,
     Failed,
     JobFilter,
@@ -283,7 +282,7 @@ class Pair:
         known = await self._known([lease for lease in erased if not self._is_somebodys(lease)], how)
         assert known <= before | {(lease.space, lease.hash) for lease in paid}, "its text was removed for good"
 
-    async def _known(self, leases: Sequence[Lease], how: int) -> set[tuple[SpaceId, ContentHash]]:
+    async def _known(self, leases: Sequence[Lease], how: int) -> set[tuple[SpaceId, bytes]]:
         """Say of which of these texts there is a vector in their spaces: stored, or kept for reuse."""
         return {(one.space, found) for one in leases for found in await self._store(how).known(one.space, [one.hash])}
 
