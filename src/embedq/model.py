@@ -211,6 +211,7 @@ class Lease(NamedTuple):
     token: int  # grows with every lease; every later write must show it,
     nonce: int  # and this beside it: after a failover or a restore a token may come again
     until: datetime
+    erasure: int | None = None  # read with the text: another by the time of a settle if it was removed for good since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

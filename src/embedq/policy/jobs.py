@@ -5,6 +5,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import assert_never
 
+from embedq.exchange import Arm, Cause
 from embedq.model import (
     Done,
     ErrorCategory,
@@ -238,6 +239,24 @@ def needs_job(
             return False
         case _:
             assert_never(status)
+
+
+def arms(ask: Arm, status: JobStatus | None, *, reason: Reason | None, same_text: bool) -> bool:
+    """Say whether a job is armed by what a corpus in another database says of its record [3, 10, 11].
+
+    A put of the same text arms nothing by itself, but what a put before it may have lost on its way to the queue: the
+    reconciler would find it too.
+    """
+    needed = not ask.current and needs_job(status, reason=reason, same_text=same_text, given_up=ask.given_up)
+    match ask.cause:
+        case Cause.PUT:
+            return needed if ask.same else put_arms(status, same=False, has_vector=ask.current)
+        case Cause.BY_HAND:
+            return enqueue_arms(status, forced=ask.forced, current=ask.current)
+        case Cause.RECONCILE:
+            return needed
+        case _:
+            assert_never(ask.cause)
 
 
 def is_lost(*, left: timedelta, unrenewed: timedelta, dead: bool, bound: timedelta | None) -> bool:

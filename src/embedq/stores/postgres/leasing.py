@@ -14,7 +14,7 @@ SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
 STARTS = [lane << LANE_BITS for lane in range(LANES)]
 NO_JOB = -1
 Home = tuple[str, RetryPolicy | None]  # a collection's name and policy
-Right = tuple[int, int, datetime]  # what all leases of a batch share: token, nonce, and until when
+Right = tuple[int, int, datetime, None]  # what all leases of a batch share: token, nonce, and until when
 GONE = ("", None, b"")  # a record that is not there any more: its id, text and hash
 
 # A scan from the start is slow where a snapshot elsewhere keeps rows from being removed. Only then is the order of a
@@ -94,7 +94,7 @@ def leased(ask: Ask, row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # n
     if row["taken"] is None:
         return Leased(again_after=row["again"])
     homes = {id_: _home(catalogue, id_) for id_ in set(row["collections"])}
-    right = (row["token"], nonce, row["until"])
+    right = (row["token"], nonce, row["until"], None)
     space = ask.spaces[row["asked"] - 1]
     return Leased(leases=_plain(row, space, homes, right) or _mixed(row, space, homes, right))
 

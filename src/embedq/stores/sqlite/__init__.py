@@ -1,5 +1,6 @@
-"""SQLite as corpus and queue: one file, one writer thread per process, FAISS beside it for search."""
+"""SQLite as corpus and queue, or as one of the two."""
 
+from embedq.stores.sqlite.halves import SqliteCorpusStore, SqliteJobStore
 from embedq.stores.sqlite.store import SqliteStore
 
-__all__ = ["SqliteStore"]
+__all__ = ["SqliteCorpusStore", "SqliteJobStore", "SqliteStore"]

@@ -44,7 +44,7 @@ def take(tx: Transaction, space: SpaceId, budget: Budget | None, spending: Spend
     row = tx.db.execute(HELD, (number, now, now + SET_BACK)).fetchone()
     if row is not None:
         return timedelta(milliseconds=row[0] - now)
-    if budget is None:
+    if budget is None or number is None:  # nobody has named the space to this queue yet
         return timedelta(0)
     interval = span(budget.interval)
     tx.db.execute(FORGET_REQUESTS, (number, now - interval, now + SET_BACK))

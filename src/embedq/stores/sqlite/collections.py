@@ -9,7 +9,7 @@ from embedq.errors import Conflict, Invalid, NotFound
 from embedq.model import Collection, Declaration, EmbedderName, Priority, RetryPolicy, Space, SpaceId
 from embedq.policy.texts import compose, hash_of
 from embedq.stores.columns import read_retry, read_text_from, write_retry, write_text_from
-from embedq.stores.sqlite.arming import Arms, arm, note_missing
+from embedq.stores.sqlite.arming import TRY_AGAIN, Arms, arm, note_missing
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import Transaction, ids
 
@@ -98,8 +98,11 @@ def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
     return int(row[0])
 
 
-def recompose(tx: Transaction, limit: int, now: int) -> int:
-    """Make some texts anew after a change of `text_from`, and arm those that changed; 0 when none is left."""
+def recompose(tx: Transaction, limit: int, now: int, *, arms: bool = True) -> int:
+    """Make some texts anew after a change of `text_from`, and arm those that changed; 0 when none is left.
+
+    Without `arms` their jobs are in another database, and the reconciler finds them.
+    """
     row = tx.db.execute("SELECT name, recompose FROM embedq_collection WHERE recompose IS NOT NULL LIMIT 1").fetchone()
     if row is None:
         return 0
@@ -111,7 +114,9 @@ def recompose(tx: Transaction, limit: int, now: int) -> int:
         tx.remember_words(rid, old)
     if changed:
         rids = [rid for rid, _, _ in changed]
-        arm(tx, rids, Arms(collection=collection.id, space=collection.space, priority=collection.priority), now)
+        if arms:
+            arm(tx, rids, Arms(collection=collection.id, space=collection.space, priority=collection.priority), now)
+        tx.db.execute(TRY_AGAIN, (ids(rids),))
         note_missing(tx, rids, collection.id, collection.space)
     tx.db.execute(RECOMPOSED, (records[-1][1] if len(records) == limit else None, collection.id))
     return len(records) or 1

@@ -1,11 +1,12 @@
 """The corpus: collections, records, vectors, search."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from embedq.model import (
     Collection,
+    ContentHash,
     Declaration,
     Freshness,
     Hit,
@@ -30,18 +31,19 @@ from embedq.stores.sqlite.transaction import Transaction
 STEP = 1000  # records handled in one transaction of a longer task
 
 
-class SqliteCorpus:
-    """Records and their vectors in one SQLite file."""
+class SqliteRecords:
+    """Records and their vectors in one SQLite file, wherever their jobs are."""
 
     def __init__(self, file: File, limits: Limits) -> None:
         """Speak through an opened file."""
         self._file = file
         self._limits = limits
 
-    async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
-        """See `ports.Declaring`."""
+    async def _declare(self, declaration: Declaration, now: datetime | None, *, arms: bool) -> Collection:
         await self._file.write(lambda tx: collections.declare(tx, declaration, stamp(now, tx.now)))
-        while await self._file.write(lambda tx: collections.recompose(tx, STEP, stamp(now, tx.now)), bulk=True):
+        while await self._file.write(
+            lambda tx: collections.recompose(tx, STEP, stamp(now, tx.now), arms=arms), bulk=True
+        ):
             continue
         found = await self._file.read(collections.listing)
         return next(item for item in found if item.declaration.name == declaration.name)
@@ -66,29 +68,6 @@ class SqliteCorpus:
         """See `ports.Declaring`."""
         return await self._file.write(lambda tx: collections.learn(tx, space, dimensions))
 
-    async def put(
-        self,
-        collection: str,
-        records: Sequence[NewRecord],
-        *,
-        now: datetime | None = None,
-        connection: object | None = None,
-    ) -> Sequence[Receipt]:
-        """See `ports.Writing`."""
-
-        def work(tx: Transaction) -> list[Receipt]:
-            return putting.put(tx, collection, records, self._limits, stamp(now, tx.now))
-
-        if connection is not None:
-            return self._file.write_on(connection, work)
-        return await self._file.write(work)
-
-    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
-        """See `ports.Writing`."""
-        return await self._file.write(
-            lambda tx: putting.patch(tx, collection, record, patch, self._limits, stamp(now, tx.now))
-        )
-
     async def delete(
         self,
         collection: str,
@@ -105,21 +84,9 @@ class SqliteCorpus:
 
         return await self._file.write(work) if connection is None else self._file.write_on(connection, work)
 
-    async def enqueue(
-        self,
-        collection: str,
-        records: Sequence[RecordId],
-        *,
-        force: bool = False,
-        job_priority: int | None = None,
-        now: datetime | None = None,
-    ) -> Sequence[Receipt]:
-        """See `ports.Writing`."""
-        return await self._file.write(
-            lambda tx: keeping.enqueue(
-                tx, collection, records, force=force, priority=job_priority, now=stamp(now, tx.now)
-            )
-        )
+    async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+        """See `ports.Leasing`."""
+        return await self._file.read(lambda db: reading.known(db, space, hashes))
 
     async def get(
         self,
@@ -163,3 +130,54 @@ class SqliteCorpus:
     async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
         """See `ports.Reading`."""
         return await self._file.read(lambda db: reading.freshness(db, collection, stamp(now, clock())))
+
+    async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
+        """See `ports.Keeping`."""
+        return await self._file.write(lambda tx: keeping.recount(tx, collection, after, limit), bulk=True)
+
+
+class SqliteCorpus(SqliteRecords):
+    """Records whose jobs are in the same file: what is written arms them in the same transaction."""
+
+    async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
+        """See `ports.Declaring`."""
+        return await self._declare(declaration, now, arms=True)
+
+    async def put(
+        self,
+        collection: str,
+        records: Sequence[NewRecord],
+        *,
+        now: datetime | None = None,
+        connection: object | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+
+        def work(tx: Transaction) -> list[Receipt]:
+            return putting.put(tx, collection, records, self._limits, stamp(now, tx.now))
+
+        if connection is not None:
+            return self._file.write_on(connection, work)
+        return await self._file.write(work)
+
+    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
+        """See `ports.Writing`."""
+        return await self._file.write(
+            lambda tx: putting.patch(tx, collection, record, patch, self._limits, stamp(now, tx.now))
+        )
+
+    async def enqueue(
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        force: bool = False,
+        job_priority: int | None = None,
+        now: datetime | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+        return await self._file.write(
+            lambda tx: keeping.enqueue(
+                tx, collection, records, force=force, priority=job_priority, now=stamp(now, tx.now)
+            )
+        )

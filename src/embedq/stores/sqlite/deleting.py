@@ -89,7 +89,9 @@ def remove_dropped(tx: Transaction, limit: int, now: int) -> int:
         tx.db.execute("DELETE FROM embedq_collection WHERE id = ?", (collection,))
         tx.db.execute("DELETE FROM embedq_tally WHERE collection = ?", (collection,))
         return 1
-    _retire(tx, collection, [(rid, text) for rid, text, live in rows if live], now)
+    _retire(
+        tx, collection, [(rid, text) for rid, text, live in rows if live and text], now
+    )  # a queue alone has no texts
     records = ids([rid for rid, _, _ in rows])
     jobs = tx.db.execute(JOBS_OF, (records,)).fetchall()
     cancel(tx, [(job, of) for job, of, status in jobs if can_cancel(read_status(status))], Reason.RECORD_DELETED, now)

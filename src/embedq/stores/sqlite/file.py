@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from embedq.errors import StoreUnusable
 from embedq.model import Vector
-from embedq.stores.sqlite.connection import connect, speaking
+from embedq.stores.sqlite.connection import connect, file_identity, speaking
 from embedq.stores.sqlite.follower import Follower
 from embedq.stores.sqlite.index_slots import Rids
 from embedq.stores.sqlite.moments import clock
@@ -67,6 +67,13 @@ class File:
         if self._saved.done():
             self._saved = self._searches.submit(self.follower.save_all, least=UNSAVED)
         return found
+
+    async def check(self) -> None:
+        """Answer, or raise a StoreError that says why the file cannot be used."""
+        identity = file_identity(self.path)
+        found = await self.read(lambda db: db.execute("SELECT count(*) FROM embedq_control").fetchone())
+        if not found or identity != file_identity(self.path):
+            raise StoreUnusable(f"{self.path} was replaced by another file: restart")
 
     def write_on(self, connection: object, work: Work[T]) -> T:
         """Do this work on the caller's own connection, in the caller's transaction and thread."""

@@ -1,6 +1,6 @@
 """The worker's side of the queue: leases, budgets, pause, the registry."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,20 +8,17 @@ from embedq.embedding import ONE_REQUEST, Spending
 from embedq.model import (
     Ask,
     Budget,
-    ContentHash,
     HealthReport,
     JobId,
     Lease,
     Leased,
-    Outcome,
     Settled,
     SpaceId,
-    Vector,
     Worker,
     WorkerId,
     WorkerInfo,
 )
-from embedq.stores.sqlite import budgets, leasing, reading, rescuing, settling, workers
+from embedq.stores.sqlite import budgets, leasing, rescuing, workers
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.given_leases import GivenLeases
 from embedq.stores.sqlite.moments import clock, stamp
@@ -32,6 +29,9 @@ RESUME = "UPDATE embedq_control SET value = 0 WHERE name = 'paused'"
 COUNT_RESUME = "UPDATE embedq_control SET value = value + 1 WHERE name = 'resumes'"
 LIFT_HOLDS = "UPDATE embedq_space SET held_until = 0 WHERE held_until <> 0"
 CONTROL = "SELECT value FROM embedq_control WHERE name = ?"
+
+
+Settle = Callable[[Transaction, int], frozenset[JobId]]  # settles at a moment; says which jobs were still ours
 
 
 class SqliteQueue:
@@ -45,20 +45,16 @@ class SqliteQueue:
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
         """See `ports.Leasing`."""
-        settled = await self.settle((), then=ask, now=now)
+        settled = await self._settle_and_lease(lambda _tx, _moment: frozenset(), ask, now)
         return settled.next
 
-    async def settle(
-        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
-    ) -> Settled:
-        """See `ports.Leasing`. Writers take turns here, so no job is ever busy."""
-        del last
+    async def _settle_and_lease(self, settle: Settle, then: Ask | None, now: datetime | None) -> Settled:
+        """Settle and lease in one transaction. Writers take turns here, so no job is ever busy."""
         news = self._file.wake.news
 
         def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Parcel | timedelta | None]:
             moment = stamp(now, tx.now)
-            jobs = settling.settle(tx, outcomes, self._given, moment) if outcomes else frozenset()
-            return jobs, None if then is None else leasing.take(tx, then, self._turns, moment)
+            return settle(tx, moment), None if then is None else leasing.take(tx, then, self._turns, moment)
 
         jobs, parcel = await self._file.write(work, bulk=True)
         following = leasing.unpack(parcel, self._given)
@@ -69,10 +65,6 @@ class SqliteQueue:
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
         return await self._file.write(lambda tx: rescuing.renew(tx, leases, span, stamp(now, tx.now)))
-
-    async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
-        """See `ports.Leasing`."""
-        return await self._file.read(lambda db: reading.known(db, space, hashes))
 
     async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
         """See `ports.Leasing`."""

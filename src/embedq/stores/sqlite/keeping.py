@@ -71,6 +71,9 @@ JOIN embedq_collection c ON c.id = j.collection AND c.space = j.space WHERE {con
 """
 
 
+Letter = tuple[int, int, int, int, int]  # job, record, collection, space, priority
+
+
 def missing(db: sqlite3.Connection, name: str, after: str | None, limit: int) -> list[Missing]:
     """List live records without a current vector."""
     collection = find(db, name)
@@ -155,15 +158,21 @@ def cancel(tx: Transaction, job: JobId, now: int) -> None:
 
 def revive(tx: Transaction, which: JobFilter, job: JobId | None, limit: int, now: int) -> int:
     """Arm dead letters again, or one failed or cancelled job."""
+    return arm_all(tx, dead_letters(tx.db, which, job, limit), now)
+
+
+def dead_letters(db: sqlite3.Connection, which: JobFilter, job: JobId | None, limit: int) -> list[Letter]:
+    """Find dead letters that may be tried again, or one failed or cancelled job."""
     if job is not None:
         conditions, values, index = [f"j.id = ? AND {revivable(named=True)}"], list[object]([int(job)]), ""
     else:
-        conditions, values, index = _dead(tx.db, which)
+        conditions, values, index = _dead(db, which)
     statement = REVIVABLE.format(conditions=" AND ".join(conditions), index=index)
-    return _arm_all(tx, tx.db.execute(statement, (*values, limit)).fetchall(), now)
+    return db.execute(statement, (*values, limit)).fetchall()
 
 
-def _arm_all(tx: Transaction, rows: Sequence[tuple[int, int, int, int, int]], now: int) -> int:
+def arm_all(tx: Transaction, rows: Sequence[Letter], now: int) -> int:
+    """Arm letters again, each in its lane; answer with how many."""
     lanes: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for _, record, *lane in rows:
         lanes[lane[0], lane[1], lane[2]].append(record)
@@ -189,9 +198,14 @@ def _dead(db: sqlite3.Connection, which: JobFilter) -> tuple[list[str], list[obj
 
 def replay_quota(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:
     """Try again what a provider's quota stopped, once it may have been renewed."""
+    return arm_all(tx, quota_letters(tx.db, now - span(older_than), limit), now)
+
+
+def quota_letters(db: sqlite3.Connection, before: int, limit: int) -> list[Letter]:
+    """Find what a provider's quota stopped before a moment."""
     conditions = f"{revivable(named=False)} AND j.reason = ? AND j.completed_at <= ?"
     statement = REVIVABLE.format(conditions=conditions, index="INDEXED BY embedq_job_failed")
-    return _arm_all(tx, tx.db.execute(statement, (Reason.QUOTA, now - span(older_than), limit)).fetchall(), now)
+    return db.execute(statement, (Reason.QUOTA, before, limit)).fetchall()
 
 
 def old_jobs(db: sqlite3.Connection, before: int, limit: int) -> list[int]:

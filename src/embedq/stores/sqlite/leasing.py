@@ -197,7 +197,7 @@ def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, Sp
 def _leases(parcel: Parcel) -> list[Lease]:
     """Make the leases. What is the same for many is made once."""
     taken, known, space = parcel.taken, parcel.known, parcel.space_name
-    right = (parcel.token, parcel.nonce, when(parcel.until))
+    right = (parcel.token, parcel.nonce, when(parcel.until), None)
     facts = {packed: _unpacked(packed) for packed in {row[6] for row in taken}}
     ends = {collection: (retry, *right) for collection, (_, retry) in known.items()}
     names_ = {collection: name or "" for collection, (name, _) in known.items()}

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from embedq.errors import Conflict, NotFound
+from embedq.exchange import Written
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
 from embedq.policy.jobs import put_arms
 from embedq.policy.texts import Limits
 from embedq.stores.columns import OPEN, read_status
 from embedq.stores.composing import Row, compose_all
-from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
+from embedq.stores.sqlite.arming import TRY_AGAIN, Arms, arm, note_missing, raise_priority
 from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.keys import KEY, PURGED
-from embedq.stores.sqlite.transaction import Transaction
+from embedq.stores.sqlite.transaction import Transaction, ids
 
 # What is there of the records that are put, with vector and job.
 LOOK_UP = """
@@ -82,18 +83,44 @@ def put(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits
     return [receipts[row.id] for row in rows]
 
 
+def write(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits, now: int) -> list[Written]:
+    """Write records alone, all or none: their jobs are in another database."""
+    collection = find(tx.db, name)
+    rows = compose_all(collection, records, limits)
+    there = _look_up(tx, collection, [row.id for row in rows])
+    _check_tenants(rows, there)
+    _insert_records(tx, collection, [row for row in rows if row.id not in there], now)
+    _write_known(tx, collection, [(row, there[row.id]) for row in rows if row.id in there], now)
+    return [_written(row, there.get(row.id)) for row in rows]
+
+
 def patch(tx: Transaction, name: str, record: RecordId, change: Patch, limits: Limits, now: int) -> Receipt:
     """Merge a change into a live record."""
     collection = find(tx.db, name)
+    row, there = _merged(tx, collection, record, change, limits)
+    return _update(tx, collection, [(row, there)], now)[record]
+
+
+def write_patch(tx: Transaction, name: str, record: RecordId, change: Patch, limits: Limits, now: int) -> Written:
+    """Merge a change into a live record whose job is in another database."""
+    collection = find(tx.db, name)
+    row, there = _merged(tx, collection, record, change, limits)
+    _write_known(tx, collection, [(row, there)], now)
+    return _written(row, there)
+
+
+def _merged(
+    tx: Transaction, collection: Found, record: RecordId, change: Patch, limits: Limits
+) -> tuple[Row, "_There"]:
     there = _look_up(tx, collection, [record]).get(record)
     if there is None or not there.live or (change.tenant is not None and change.tenant != there.tenant):
-        raise NotFound(f"no record {record!r} in collection {name!r}")
+        raise NotFound(f"no record {record!r} in collection {collection.name!r}")
     merged = json.loads(there.attributes) | dict(change.attributes or {})
     attributes = {key: value for key, value in merged.items() if value is not None}
     text = there.text if change.text is None and collection.text_from is None else change.text
     made = NewRecord(id=record, text=text, attributes=attributes, priority=change.priority, tenant=there.tenant)
     [row] = compose_all(collection, [made], limits)
-    return _update(tx, collection, [(row, there)], now)[record]
+    return row, there
 
 
 def _look_up(tx: Transaction, collection: Found, wanted: Sequence[str]) -> dict[str, _There]:
@@ -110,9 +137,17 @@ def _check_tenants(rows: Sequence[Row], there: dict[str, _There]) -> None:
 
 
 def _insert(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -> dict[str, Receipt]:
-    """Write records that were never there, by a few set statements."""
+    """Write records that were never there, with their jobs."""
     if not rows:
         return {}
+    jobs = _insert_jobs(tx, collection, rows, _insert_records(tx, collection, rows, now), now)
+    return {row.id: _pending(row.id, jobs[position]) for position, row in enumerate(rows)}
+
+
+def _insert_records(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -> int:
+    """Write records that were never there, by a few set statements; answer with the first one's number."""
+    if not rows:
+        return 0
     (rid,) = tx.db.execute(HIGHEST, ("embedq_record",)).fetchone()
     first, last = rid + 1, rid + len(rows)
     values = json.dumps([(row.id, row.text, row.attributes, row.tenant) for row in rows], ensure_ascii=False)
@@ -121,8 +156,7 @@ def _insert(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -
     tx.db.execute(INSERT_MISSING, (collection.id, first, last))
     tx.tally(collection.id, records=len(rows), missing=len(rows))
     tx.fresh.append((first, last))
-    jobs = _insert_jobs(tx, collection, rows, first, now)
-    return {row.id: _pending(row.id, jobs[position]) for position, row in enumerate(rows)}
+    return int(first)
 
 
 def _insert_jobs(tx: Transaction, collection: Found, rows: Sequence[Row], first: int, now: int) -> Sequence[int]:
@@ -145,6 +179,25 @@ def _insert_mixed(tx: Transaction, collection: Found, rows: Sequence[Row], first
 
 def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> dict[str, Receipt]:
     """Write records that were there; arm those that the rules say [3]."""
+    moved = _update_records(tx, collection, pairs, now)
+    armed = [(row, old) for row, old in pairs if _must_arm(row, old)]
+    jobs = _arm_by_priority(tx, collection, [(row.priority, old.rid) for row, old in armed], now)
+    if moved:
+        note_missing(tx, moved, collection.id, collection.space)
+    _raise(tx, [(row, old) for row, old in pairs if old.rid not in jobs])
+    return {row.id: _receipt(row, old, jobs.get(old.rid)) for row, old in pairs}
+
+
+def _write_known(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> None:
+    """Write records that were there; a text that is put anew is not given up on."""
+    moved = _update_records(tx, collection, pairs, now)
+    if moved:
+        note_missing(tx, moved, collection.id, collection.space)
+        tx.db.execute(TRY_AGAIN, (ids(moved),))
+
+
+def _update_records(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> list[int]:
+    """Write records that were there and differ; answer with those whose text did, or that are live again."""
     changed = [(row, old) for row, old in pairs if _differs(row, old)]
     if changed:
         values = json.dumps(
@@ -155,13 +208,7 @@ def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _Ther
     for row, old in changed:
         if not old.live or row.hash != old.hash:
             tx.remember_words(old.rid, old.text if old.live else None)
-    armed = [(row, old) for row, old in pairs if _must_arm(row, old)]
-    jobs = _arm_by_priority(tx, collection, [(row.priority, old.rid) for row, old in armed], now)
-    moved = [old.rid for row, old in pairs if not old.live or row.hash != old.hash]
-    if moved:
-        note_missing(tx, moved, collection.id, collection.space)
-    _raise(tx, [(row, old) for row, old in pairs if old.rid not in jobs])
-    return {row.id: _receipt(row, old, jobs.get(old.rid)) for row, old in pairs}
+    return [old.rid for row, old in pairs if not old.live or row.hash != old.hash]
 
 
 def _differs(row: Row, old: _There) -> bool:
@@ -189,6 +236,14 @@ def _raise(tx: Transaction, pairs: Sequence[tuple[Row, _There]]) -> None:
     for row, old in pairs:
         if old.status == OPEN and old.job is not None and row.priority > (old.priority or 0):
             raise_priority(tx, [old.job], row.priority)
+
+
+def _written(row: Row, old: _There | None) -> Written:
+    told = (RecordId(row.id), row.hash, row.tenant, row.priority)
+    if old is None:
+        return Written(*told, same=False, current=False, given_up=False)
+    same = bool(old.live) and row.hash == old.hash
+    return Written(*told, same, row.hash == old.vector_hash, given_up=same and bool(old.given_up))
 
 
 def _pending(record: str, job: int) -> Receipt:

@@ -1,6 +1,6 @@
 """One job's attempt has ended: read the facts, ask the rules (`policy.jobs`), write what they say."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple, assert_never
 
@@ -102,22 +102,33 @@ class Ended:
 
 
 def settle_one(
-    tx: Transaction, outcome: Outcome, *, leased: bool, held: tuple[int | None, int | None], now: int
+    tx: Transaction,
+    outcome: Outcome,
+    *,
+    leased: bool,
+    held: tuple[int | None, int | None],
+    now: int,
+    answer: RecordAnswer | None = None,
 ) -> Ended | None:
-    """Settle one job; None if it is not the lease's business any more."""
+    """Settle one job; None if it is not the lease's business any more.
+
+    With an `answer` the record and its vector are in another database, which has said so of them.
+    """
     lease = outcome.lease
     found = tx.db.execute(JOB, (int(lease.job_id), lease.token, lease.nonce, leased)).fetchone()
     row = None if found is None else _Row(*found)
     facts = _no_job(tx, lease) if row is None else _facts(row, lease, now, leased=leased)
+    if answer is not None:
+        facts = replace(facts, record=answer, current=True)
     fate, transition = jobs.vector_fate(outcome, facts), jobs.settle(outcome, facts)
-    if isinstance(outcome, Done) and outcome.vector is not None and fate is VectorFate.KEPT:
+    if isinstance(outcome, Done) and outcome.vector is not None and fate is VectorFate.KEPT and answer is None:
         tx.db.execute(SPARE, (lease.hash, now, _blob(outcome.vector), lease.space))
     if row is None or isinstance(transition, Ignore):
         return None
     if facts.standing is Standing.RESCUED:
         unqueue(tx, [row.id])
     tx.db.execute(TOUCH, (lease.token, lease.nonce, *held, row.id))
-    newly_found = _store(tx, row, outcome, fate, now)
+    newly_found = _store(tx, row, outcome, fate, now, elsewhere=answer is not None)
     to = _write(tx, row, outcome, transition, now)
     after = None if newly_found is None else now - row.queued_at
     return Ended(row.collection, COLUMN[row.status], COLUMN[to], newly_found or 0, after)
@@ -149,13 +160,15 @@ def _no_job(tx: Transaction, lease: Lease) -> jobs.AttemptFacts:
     return jobs.AttemptFacts(standing=Standing.FOREIGN, armed=False, record=RecordAnswer.GONE, erased=erased)
 
 
-def _store(tx: Transaction, row: _Row, outcome: Outcome, fate: VectorFate, now: int) -> int | None:
+def _store(tx: Transaction, row: _Row, outcome: Outcome, fate: VectorFate, now: int, *, elsewhere: bool) -> int | None:
     """Store a vector if it fits; say then how many records miss one no longer. Its provider has answered either way."""
     if not isinstance(outcome, Done) or outcome.vector is None:
         return None
     tx.db.execute(SUCCESS, (now, row.space))
     if fate is not VectorFate.STORED:
         return None
+    if elsewhere:
+        return 0
     tx.db.execute(STORE, (row.space, outcome.truncated, _blob(outcome.vector), row.record, outcome.lease.hash))
     return tx.db.execute(NOTE_FOUND, (ids([row.record]), row.space)).rowcount
 

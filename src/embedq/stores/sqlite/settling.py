@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from embedq.model import Done, JobId, Outcome
+from embedq.policy.jobs import RecordAnswer
 from embedq.stores.sqlite.given_leases import GivenLease, GivenLeases
 from embedq.stores.sqlite.settle_one import COMPLETED_JOB, Ended, settle_one
 from embedq.stores.sqlite.transaction import Transaction, ids
@@ -64,6 +65,19 @@ def settle(tx: Transaction, outcomes: Sequence[Outcome], given: GivenLeases, now
     return frozenset(ours)
 
 
+def settle_answered(
+    tx: Transaction, outcomes: Sequence[Outcome], answers: Sequence[RecordAnswer], now: int
+) -> frozenset[JobId]:
+    """Record how attempts ended whose records are in another database, by what that has said of them."""
+    batches: dict[Right, list[tuple[Outcome, RecordAnswer | None]]] = defaultdict(list)
+    for outcome, answer in zip(outcomes, answers, strict=True):
+        batches[outcome.lease.token, outcome.lease.nonce].append((outcome, answer))
+    ours: set[JobId] = set()
+    for right in sorted(batches):
+        ours |= _settle_each(tx, right, batches[right], now)
+    return frozenset(ours)
+
+
 def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], given: GivenLeases, now: int) -> set[JobId]:
     """Settle a whole batch at once if everything in it is done and as it was; else job by job."""
     given_lease = given.recall(right[1])
@@ -77,7 +91,7 @@ def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], given
             return set(given_lease.jobs)
         finally:
             tx.db.execute("RELEASE batch")
-    return _settle_each(tx, right, batch, now)
+    return _settle_each(tx, right, [(outcome, None) for outcome in batch], now)
 
 
 def _is_of(given_lease: GivenLease, right: Right, batch: Sequence[Outcome]) -> bool:
@@ -130,16 +144,19 @@ def _blob(outcome: Done) -> bytes:
     return np.ascontiguousarray(outcome.vector, dtype="<f4").tobytes()
 
 
-def _settle_each(tx: Transaction, right: Right, batch: Sequence[Outcome], now: int) -> set[JobId]:
+def _settle_each(
+    tx: Transaction, right: Right, batch: Sequence[tuple[Outcome, RecordAnswer | None]], now: int
+) -> set[JobId]:
     """Settle job by job, by the letter of the rules; jobs of the lease that nobody settled stay leased."""
     row = tx.db.execute(LEASE, right).fetchone()
     worker, since, listed = row or (None, None, "[]")
     held = set(json.loads(listed))
     ended: set[int] = set()
     told: list[Ended] = []
-    for outcome in batch:
+    for outcome, answer in batch:
         job = int(outcome.lease.job_id)
-        one = settle_one(tx, outcome, leased=job in held and job not in ended, held=(since, worker), now=now)
+        leased = job in held and job not in ended
+        one = settle_one(tx, outcome, leased=leased, held=(since, worker), now=now, answer=answer)
         if one is not None:
             ended.add(job)
             told.append(one)

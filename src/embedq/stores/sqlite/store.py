@@ -1,16 +1,19 @@
 """SQLite as corpus and queue."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from embedq.errors import StoreUnusable
+from embedq.model import Ask, JobId, Outcome, Settled
 from embedq.policy.texts import Limits
-from embedq.stores.sqlite.connection import file_identity
+from embedq.stores.sqlite import settling
 from embedq.stores.sqlite.corpus import SqliteCorpus
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.jobs import SqliteQueue
 from embedq.stores.sqlite.placing import SqlitePlaces
+from embedq.stores.sqlite.transaction import Transaction
 from embedq.stores.sqlite.upkeep import SqliteUpkeep
 from embedq.telemetry import Telemetry
 
@@ -31,12 +34,20 @@ class SqliteStore(SqliteCorpus, SqliteQueue, SqlitePlaces, SqliteUpkeep):
         file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry or Telemetry()))
         return cls(file, limits or Limits())
 
+    async def settle(
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
+    ) -> Settled:
+        """See `ports.Leasing`."""
+        del last
+
+        def settle(tx: Transaction, moment: int) -> frozenset[JobId]:
+            return settling.settle(tx, outcomes, self._given, moment) if outcomes else frozenset()
+
+        return await self._settle_and_lease(settle, then, now)
+
     async def check(self) -> None:
         """See `ports.Store`."""
-        identity = file_identity(self._file.path)
-        found = await self._file.read(lambda db: db.execute("SELECT count(*) FROM embedq_control").fetchone())
-        if not found or identity != file_identity(self._file.path):
-            raise StoreUnusable(f"{self._file.path} was replaced by another file: restart")
+        await self._file.check()
 
     async def close(self) -> None:
         """See `ports.Store`."""

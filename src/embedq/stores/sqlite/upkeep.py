@@ -13,8 +13,8 @@ from embedq.stores.sqlite.transaction import Transaction
 STEP = 1000
 
 
-class SqliteUpkeep:
-    """Rescue, purge, reconcile and the operator's look-ups in one SQLite file."""
+class SqliteJobs:
+    """Rescue and the operator's look-ups in one SQLite file, wherever the jobs' records are."""
 
     def __init__(self, file: File) -> None:
         """Speak through an opened file."""
@@ -30,6 +30,36 @@ class SqliteUpkeep:
         """See `ports.Keeping`."""
         return await self._file.write(lambda tx: rescuing.rescue(tx, dead, unrenewed_for, stamp(now, tx.now)))
 
+    async def counts(self) -> Mapping[str, Counts]:
+        """See `ports.Operating`."""
+        return await self._file.read(listing.counts)
+
+    async def jobs(self, which: JobFilter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
+        """See `ports.Operating`."""
+        return await self._file.read(lambda db: listing.jobs(db, which, limit, cursor))
+
+    async def job(self, job: JobId) -> Job | None:
+        """See `ports.Operating`."""
+        return await self._file.read(lambda db: listing.job(db, job))
+
+    async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
+        """See `ports.Operating`."""
+        return await self._file.read(lambda db: listing.dead_stats(db, tenant))
+
+    async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:
+        """See `ports.Operating`."""
+        return await self._file.read(lambda db: listing.oldest_pending(db, stamp(now, clock())))
+
+    async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        before = stamp(now, clock()) - span(older_than)
+        jobs = await self._file.read(lambda db: keeping.old_jobs(db, before, limit))
+        return await self._file.write(lambda tx: keeping.purge(tx, jobs, before, limit), bulk=True)
+
+
+class SqliteUpkeep(SqliteJobs):
+    """Purge, reconcile and what people do to jobs whose records are in the same file."""
+
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
         """See `ports.Keeping`."""
         return await self._file.read(lambda db: keeping.missing(db, collection, after, limit))
@@ -39,16 +69,6 @@ class SqliteUpkeep:
         return await self._file.write(
             lambda tx: keeping.reconcile(tx, collection, records, stamp(now, tx.now)), bulk=True
         )
-
-    async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
-        """See `ports.Keeping`."""
-        return await self._file.write(lambda tx: keeping.recount(tx, collection, after, limit), bulk=True)
-
-    async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
-        """See `ports.Keeping`."""
-        before = stamp(now, clock()) - span(older_than)
-        jobs = await self._file.read(lambda db: keeping.old_jobs(db, before, limit))
-        return await self._file.write(lambda tx: keeping.purge(tx, jobs, before, limit), bulk=True)
 
     async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
@@ -65,18 +85,6 @@ class SqliteUpkeep:
             lambda tx: keeping.replay_quota(tx, older_than, STEP, stamp(now, tx.now)), bulk=True
         )
 
-    async def counts(self) -> Mapping[str, Counts]:
-        """See `ports.Operating`."""
-        return await self._file.read(listing.counts)
-
-    async def jobs(self, which: JobFilter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
-        """See `ports.Operating`."""
-        return await self._file.read(lambda db: listing.jobs(db, which, limit, cursor))
-
-    async def job(self, job: JobId) -> Job | None:
-        """See `ports.Operating`."""
-        return await self._file.read(lambda db: listing.job(db, job))
-
     async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
         """See `ports.Operating`."""
         if await self.job(job) is None:
@@ -91,11 +99,3 @@ class SqliteUpkeep:
         if job is not None and await self.job(job) is None:
             return 0
         return await self._file.write(lambda tx: keeping.revive(tx, which, job, limit, stamp(now, tx.now)))
-
-    async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
-        """See `ports.Operating`."""
-        return await self._file.read(lambda db: listing.dead_stats(db, tenant))
-
-    async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:
-        """See `ports.Operating`."""
-        return await self._file.read(lambda db: listing.oldest_pending(db, stamp(now, clock())))

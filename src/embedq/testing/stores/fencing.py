@@ -112,7 +112,8 @@ class FenceFacts(Stage):
         assert (await store.settle(crossed, then=following(mine), now=NOON)).jobs == frozenset()
         assert (await store.settle([*map(done, mine), *crossed], now=NOON)).jobs == {lease.job_id for lease in mine}
 
-        assert [(await read(store, lease.record_id)).vector for lease in theirs] == [None, None]
+        if self.one_database:  # a pair's corpus knows of no lease [11]
+            assert [(await read(store, lease.record_id)).vector for lease in theirs] == [None, None]
         assert [(await job_of(store, receipt)).status for receipt in receipts[2:]] == [JobStatus.PROCESSING] * 2
 
     async def test_a_vector_of_another_text_is_not_stored(self, store: Store) -> None:

@@ -114,6 +114,7 @@ class RecordRow:
 class RulesModel:
     """Records, jobs, and what holds for all of them."""
 
+    one_database: bool = True  # False: corpus and queue are a pair, and rule 11 holds
     records: dict[Name, RecordRow] = field(default_factory=dict)
     jobs: list[JobRow] = field(default_factory=list)
     paused: bool = False
@@ -152,7 +153,8 @@ class RulesModel:
         same = record.live and record.text == text
         record.live, record.text = True, text
         job_is_open = record.job is not None and record.job.is_open
-        if not same and not (record.vector == text and not job_is_open):
+        lost = not self.one_database and not record.current and record.needs_job  # between two databases
+        if lost if same else not (record.vector == text and not job_is_open):
             self.arm(record, now, priority=priority)
         elif record.job is not None and job_is_open:
             record.job.priority = max(record.job.priority, priority)
@@ -204,6 +206,8 @@ class RulesModel:
     def settle(self, outcome: Outcome, now: datetime) -> bool:
         """Rule 5. Say whether the job was still the lease's."""
         lease = outcome.lease
+        if isinstance(outcome, Done) and outcome.vector is not None and not self.one_database:
+            self._store(lease)
         job = self.find(lease.job_id)
         if job is None or job.token != lease.token or not _takes(job, outcome):
             return False
@@ -259,6 +263,12 @@ class RulesModel:
         for job in [job for job in self.jobs if job.ended_at is not None and job.ended_at < before]:
             self.jobs.remove(job)
             job.record.job = None
+
+    def _store(self, lease: Lease) -> None:
+        """Rule 11: a pair's corpus takes a vector of the current text from whoever brings it."""
+        record = self.records.get((lease.collection, lease.record_id))
+        if record is not None and record.live and record.text == lease.text:
+            record.vector = lease.text
 
     def _done(self, job: JobRow, outcome: Done, now: datetime, *, fits: bool) -> None:
         record = job.record

@@ -47,6 +47,7 @@ class Stage:
     """Inherit a suite and say how your store is opened; `place` may be whatever your store needs."""
 
     pytestmark: ClassVar = [pytest.mark.asyncio]
+    one_database: ClassVar[bool] = True  # corpus and queue commit together; False: they are a pair [11]
 
     async def open_store(self, place: Path) -> Store:
         """Open the store; a second call with the same place opens the same database once more."""

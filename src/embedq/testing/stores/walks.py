@@ -57,7 +57,7 @@ class WalkFacts(Stage):
 
         `EMBEDQ_WALKS` sets how many walks are taken, `EMBEDQ_FIRST_WALK` the seed of the first.
         """
-        ground = Ground(store, other)
+        ground = Ground(store, other, one_database=self.one_database)
         for seed in range(FIRST, FIRST + WALKS):
             steps = walk_of(seed)
             if await ground.walk(steps) is not None:
@@ -68,9 +68,10 @@ class WalkFacts(Stage):
 class Ground:
     """Where walks are taken: the same database for all of them, with new collections and spaces for each."""
 
-    def __init__(self, store: Store, other: Store) -> None:
+    def __init__(self, store: Store, other: Store, *, one_database: bool = True) -> None:
         """Walk on a store that is opened twice."""
         self._stores = (store, other)
+        self._one_database = one_database
         self._numbers = count()
 
     async def walk(self, steps: Sequence[Step]) -> str | None:
@@ -100,7 +101,7 @@ class Ground:
             spaces[collection] = found.space.id
         story: list[str] = []
         one, two = (cast("Store", Telling(store, name, story)) for store, name in zip(self._stores, "ab", strict=True))
-        return Pair(RulesModel(), (one, two), spaces, story)
+        return Pair(RulesModel(one_database=self._one_database), (one, two), spaces, story)
 
     async def end(self, pair: Pair) -> None:
         """Leave nothing behind but numbers that were used."""

@@ -1,0 +1,106 @@
+"""The worker's side: lease, then read the text; store, then settle."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.errors import StoreError
+from embedq.model import (
+    Ask,
+    Budget,
+    ContentHash,
+    Failed,
+    JobId,
+    Lease,
+    Leased,
+    Outcome,
+    Released,
+    Settled,
+    SpaceId,
+    Vector,
+)
+from embedq.policy.jobs import RecordAnswer
+from embedq.stores.pair.halves import Halves, by_collection
+
+NOBODY = ContentHash(b"")
+
+
+class PairWorking(Halves):
+    """Leases of one database with the texts of another."""
+
+    async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
+        """See `ports.Leasing`. Where the corpus does not answer, the leases go back uncharged."""
+        leased = await self._queue.lease(ask, now=now)
+        try:
+            return await self._with_texts(leased)
+        except StoreError:
+            await self._hand_back(leased, now)
+            raise
+
+    async def settle(
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
+    ) -> Settled:
+        """See `ports.Leasing`. The vectors are in the corpus before the queue hears of them."""
+        answers = await self._corpus.store(outcomes, now=now) if outcomes else []
+        settled = await self._queue.settle(outcomes, answers, then=then, last=last, now=now)
+        lost = [outcome.lease for outcome in outcomes if _may_be_lost(outcome) and outcome.lease.job_id in settled.jobs]
+        for collection, records in by_collection([(lease.collection, lease.record_id) for lease in lost]).items():
+            await self._note_losses(collection, records)
+        try:
+            return replace(settled, next=await self._with_texts(settled.next))
+        except StoreError:
+            await self._hand_back(settled.next, now)
+            return replace(settled, next=Leased())  # the next lease says what is wrong
+
+    async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
+        """See `ports.Leasing`."""
+        return await self._queue.renew(leases, span=span, now=now)
+
+    async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+        """See `ports.Leasing`."""
+        return await self._corpus.known(space, hashes)
+
+    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
+        """See `ports.Leasing`."""
+        await self._queue.wait_for_work(timeout)
+
+    async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
+        """See `ports.Budgeting`."""
+        return await self._queue.take(space, budget, now=now)
+
+    async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
+        """See `ports.Budgeting`."""
+        await self._queue.hold(space, span, now=now)
+
+    async def budgets(self, *, now: datetime | None = None) -> Mapping[SpaceId, Mapping[str, Any]]:
+        """See `ports.Budgeting`."""
+        return await self._queue.budgets(now=now)
+
+    async def _with_texts(self, leased: Leased) -> Leased:
+        """Read the texts of what was leased; a record that is gone, or of another space by now, has none."""
+        if not leased.leases:
+            return leased
+        wanted = by_collection([(lease.collection, lease.record_id) for lease in leased.leases])
+        texts = await self._corpus.texts(leased.leases[0].space, wanted)
+        filled = []
+        for lease in leased.leases:
+            found = texts.get(lease.collection, {}).get(lease.record_id)
+            if found is None:
+                filled.append(lease._replace(text=None, hash=NOBODY, current=False))
+            else:
+                filled.append(
+                    lease._replace(text=found.text, hash=found.hash, current=found.current, erasure=found.erasure)
+                )
+        return replace(leased, leases=filled)
+
+    async def _hand_back(self, leased: Leased, now: datetime | None) -> None:
+        """Hand back what nobody will work on; whatever stands in the way of that, the lease runs out by itself."""
+        if leased.leases:
+            fits = [RecordAnswer.FITS] * len(leased.leases)
+            await self._queue.settle([Released(lease) for lease in leased.leases], fits, now=now)
+
+
+def _may_be_lost(outcome: Outcome) -> bool:
+    """Say whether an outcome may have made its job a dead letter."""
+    return isinstance(outcome, Failed) or (isinstance(outcome, Released) and outcome.refused is not None)
