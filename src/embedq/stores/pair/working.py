@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from embedq.embedding import ONE_REQUEST, Spending
 from embedq.errors import StoreError
 from embedq.model import (
     Ask,
@@ -65,9 +66,11 @@ class PairWorking(Halves):
         """See `ports.Leasing`."""
         await self._queue.wait_for_work(timeout)
 
-    async def take(self, space: SpaceId, budget: Budget | None, *, now: datetime | None = None) -> timedelta:
+    async def take(
+        self, space: SpaceId, budget: Budget | None, spending: Spending = ONE_REQUEST, *, now: datetime | None = None
+    ) -> timedelta:
         """See `ports.Budgeting`."""
-        return await self._queue.take(space, budget, now=now)
+        return await self._queue.take(space, budget, spending, now=now)
 
     async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
         """See `ports.Budgeting`."""

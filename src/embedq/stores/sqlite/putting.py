@@ -74,10 +74,7 @@ class _There(NamedTuple):
 
 def put(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits, now: int) -> list[Receipt]:
     """Write records and arm their jobs, all or none."""
-    collection = find(tx.db, name)
-    rows = compose_all(collection, records, limits)
-    there = _look_up(tx, collection, [row.id for row in rows])
-    _check_tenants(rows, there)
+    collection, rows, there = _prepared(tx, name, records, limits)
     receipts = _insert(tx, collection, [row for row in rows if row.id not in there], now)
     receipts |= _update(tx, collection, [(row, there[row.id]) for row in rows if row.id in there], now)
     return [receipts[row.id] for row in rows]
@@ -85,13 +82,21 @@ def put(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits
 
 def write(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits, now: int) -> list[Written]:
     """Write records alone, all or none: their jobs are in another database."""
+    collection, rows, there = _prepared(tx, name, records, limits)
+    _insert_records(tx, collection, [row for row in rows if row.id not in there], now)
+    _write_known(tx, collection, [(row, there[row.id]) for row in rows if row.id in there], now)
+    return [_written(row, there.get(row.id)) for row in rows]
+
+
+def _prepared(
+    tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits
+) -> tuple[Found, list[Row], dict[str, "_There"]]:
+    """Find the collection, make the texts, and look up what is there."""
     collection = find(tx.db, name)
     rows = compose_all(collection, records, limits)
     there = _look_up(tx, collection, [row.id for row in rows])
     _check_tenants(rows, there)
-    _insert_records(tx, collection, [row for row in rows if row.id not in there], now)
-    _write_known(tx, collection, [(row, there[row.id]) for row in rows if row.id in there], now)
-    return [_written(row, there.get(row.id)) for row in rows]
+    return collection, rows, there
 
 
 def patch(tx: Transaction, name: str, record: RecordId, change: Patch, limits: Limits, now: int) -> Receipt:
@@ -216,8 +221,7 @@ def _differs(row: Row, old: _There) -> bool:
 
 
 def _must_arm(row: Row, old: _There) -> bool:
-    same = bool(old.live) and row.hash == old.hash
-    return put_arms(read_status(old.status), same=same, has_vector=row.hash == old.vector_hash)
+    return put_arms(read_status(old.status), same=_is_same(row, old), has_vector=row.hash == old.vector_hash)
 
 
 def _arm_by_priority(tx: Transaction, collection: Found, wanted: Sequence[tuple[int, int]], now: int) -> dict[int, int]:
@@ -242,8 +246,12 @@ def _written(row: Row, old: _There | None) -> Written:
     told = (RecordId(row.id), row.hash, row.tenant, row.priority)
     if old is None:
         return Written(*told, same=False, current=False, given_up=False)
-    same = bool(old.live) and row.hash == old.hash
+    same = _is_same(row, old)
     return Written(*told, same, row.hash == old.vector_hash, given_up=same and bool(old.given_up))
+
+
+def _is_same(row: Row, old: _There) -> bool:
+    return bool(old.live) and row.hash == old.hash
 
 
 def _pending(record: str, job: int) -> Receipt:
@@ -252,7 +260,7 @@ def _pending(record: str, job: int) -> Receipt:
 
 def _receipt(row: Row, old: _There, armed: int | None) -> Receipt:
     job = armed or old.job
-    same = old.live and row.hash == old.hash
+    same = _is_same(row, old)
     if row.hash == old.vector_hash:
         status = EmbeddingStatus.EMBEDDED
     elif same and old.given_up and armed is None:
