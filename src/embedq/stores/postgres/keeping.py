@@ -1,12 +1,13 @@
 """Upkeep: what is missing, what is old, what is dead and may live again."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.errors import NotFound
 from embedq.model import JobFilter, JobId, JobStatus, Missing, Receipt, RecordId, Rescued, WorkerId
-from embedq.stores.columns import CANCELLED, FAILED, number
+from embedq.stores.columns import needs_job, number, revivable
 from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
@@ -18,29 +19,46 @@ RESCUE = """
 SELECT r.*, c.name AS collection FROM embedq.rescue($1, $2, $3) r LEFT JOIN embedq.collection c ON c.id = r.home
 """
 
+# What the rules must know of a record without a current vector, to say whether it is given a job [10].
+NEED = "j.status, j.reason, j.hash = x.hash AS same_text, g.hash = x.hash AS given_up"
+
+# Which state of a record and of its job is spoken of: the transactions that last wrote them.
+VERSIONS = "x.xmin::text::bigint AS version, j.xmin::text::bigint AS job_version"
+
 # Live records without a current vector, in the order they were first put.
 MISSING = f"""
-SELECT m.record, x.id, embedq.needs_job(j, x.hash, g.hash) AS needs FROM embedq.missing m
+SELECT m.record, x.id, {NEED} FROM embedq.missing m
 JOIN embedq.record x ON x.rid = m.record LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
 LEFT JOIN embedq.given_up g ON g.collection = m.collection AND g.record = m.record
 WHERE m.collection = $1 AND m.record > $3 ORDER BY m.record LIMIT $4
 """
-RECONCILE = "SELECT embedq.reconcile($1, $2, $3, $4, $5)"
+
+# Those of these records that live without a current vector.
+LACKING = f"""
+SELECT x.rid, {VERSIONS}, {NEED} FROM embedq.record x
+JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
+LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
+LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
+LEFT JOIN LATERAL embedq.stored($2::int, ARRAY[x.rid]) v ON true
+WHERE x.collection = $1 AND x.id = ANY ($3) AND x.valid_to IS NULL AND v.hash IS DISTINCT FROM x.hash
+"""
+ARM_UNCHANGED = "SELECT embedq.arm_unchanged($1, $2, $3, $4, $5, $6, $7)"
 ENQUEUE = "SELECT * FROM embedq.enqueue($1, $2, $3, $4, $5, $6)"
 CANCEL = "SELECT embedq.cancel($1, $2, $3)"
-REVIVE = "SELECT embedq.revive($1, $2)"
 DELETE_RECORDS = "SELECT embedq.delete_records($1, $2, $3, $4, $5)"
 REMOVE_DROPPED = "SELECT embedq.remove_dropped($1, $2)"
 PURGE_JOBS = f"SELECT * FROM embedq.purge_jobs($3, {NOW} - $2::interval, $4)"
 PURGE_REST = f"SELECT embedq.purge_rest({NOW} - $2::interval, $3)"
 
-# Dead letters that may be tried again: their record must be live.
-DEAD = f"""
-SELECT j.id FROM embedq.job j JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} AND x.valid_to IS NULL
-WHERE j.failed_at IS NOT NULL {{conditions}} ORDER BY j.id LIMIT $1
+# Jobs that may be tried again, with their records, which must be live.
+ENDED = f"""
+SELECT x.rid, j.collection, (j.id & {(1 << SPACE_BITS) - 1})::int AS space, j.priority, {VERSIONS}
+FROM embedq.job j JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} AND x.valid_to IS NULL
+WHERE {{conditions}} ORDER BY j.id LIMIT $1
 """
-ONE_ENDED = f"SELECT id FROM embedq.job WHERE id = $1 AND serial = $2 AND status IN ({FAILED}, {CANCELLED})"
-QUOTA = "AND j.reason = 'quota' AND j.failed_at <= coalesce($2::timestamptz, clock_timestamp()) - $3::interval"
+NAMED = f"j.id = $2 AND j.serial = $3 AND {revivable(named=True)}"
+DEAD = f"j.failed_at IS NOT NULL AND {revivable(named=False)}"  # by the index of dead letters
+QUOTA = f"{DEAD} AND j.reason = 'quota' AND j.failed_at <= coalesce($2::timestamptz, clock_timestamp()) - $3::interval"
 
 # A stretch of records to be looked at one by one.
 WALK = "SELECT rid, id FROM embedq.record WHERE collection = $1 AND id > $2 ORDER BY id LIMIT $3"
@@ -70,14 +88,29 @@ async def missing(db: Connection, name: str, after: str | None, limit: int) -> l
     """List live records without a current vector."""
     collection = await find(db, name)
     rows = await db.fetch(MISSING, collection.id, collection.space, number(after), limit)
-    return [Missing(key=str(row["record"]), id=RecordId(row["id"]), needs_job=row["needs"]) for row in rows]
+    return [Missing(key=str(row["record"]), id=RecordId(row["id"]), needs_job=_needs_job(row)) for row in rows]
 
 
 async def reconcile(db: Connection, name: str, records: Sequence[RecordId], now: datetime | None) -> int:
     """Give jobs to those of these records that need one."""
     collection = await find(db, name)
-    values = (collection.id, collection.space, list(dict.fromkeys(records)), collection.priority, now)
-    return int(await db.fetchval(RECONCILE, *values))
+    rows = await db.fetch(LACKING, collection.id, collection.space, list(dict.fromkeys(records)))
+    in_need = [(row, collection.priority) for row in rows if _needs_job(row)]
+    return await _arm(db, collection.id, collection.space, in_need, now)
+
+
+def _needs_job(row: Any) -> bool:  # noqa: ANN401 a row
+    return needs_job(row["status"], row["reason"], row["same_text"], row["given_up"])
+
+
+async def _arm(
+    db: Connection, collection: int, space: int, wanted: Sequence[tuple[Any, int]], now: datetime | None
+) -> int:
+    """Arm the jobs of records, each in a lane; those that somebody has changed since they were read stay as they are."""
+    if not wanted:
+        return 0
+    columns = [[row[name] for row, _ in wanted] for name in ("rid", "version", "job_version")]
+    return int(await db.fetchval(ARM_UNCHANGED, collection, space, *columns, [lane for _, lane in wanted], now))
 
 
 async def recount(db: Connection, name: str, after: str | None, limit: int) -> tuple[int, str | None]:
@@ -124,13 +157,11 @@ async def cancel(db: Connection, job: JobId, now: datetime | None) -> None:
 
 async def revive(db: Connection, which: JobFilter, job: JobId | None, limit: int, now: datetime | None) -> int:
     """Arm dead letters again, or one failed or cancelled job."""
-    if job is not None:
-        named = parse(job)
-        rows = [] if named is None else await db.fetch(ONE_ENDED, *named)
-    else:
+    if job is None:
         conditions, values = await _conditions(db, which)
-        rows = await db.fetch(DEAD.format(conditions=conditions), limit, *values)
-    return await _revive(db, rows, now)
+        return await _revive(db, f"{DEAD} {conditions}", (limit, *values), now)
+    named = parse(job)
+    return 0 if named is None else await _revive(db, NAMED, (1, *named), now)
 
 
 async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]:
@@ -147,10 +178,14 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]
     return conditions, values
 
 
-async def _revive(db: Connection, rows: Sequence[Any], now: datetime | None) -> int:
-    return int(await db.fetchval(REVIVE, [row["id"] for row in rows], now)) if rows else 0
+async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: datetime | None) -> int:
+    """Arm the jobs that these conditions name, collection by collection."""
+    homes: dict[tuple[int, int], list[tuple[Any, int]]] = defaultdict(list)
+    for row in await db.fetch(ENDED.format(conditions=conditions), *values):
+        homes[row["collection"], row["space"]].append((row, row["priority"]))
+    return sum([await _arm(db, collection, space, rows, now) for (collection, space), rows in homes.items()])
 
 
 async def replay_quota(db: Connection, older_than: timedelta, limit: int, now: datetime | None) -> int:
     """Try again what a provider's quota stopped, once it may have been renewed."""
-    return await _revive(db, await db.fetch(DEAD.format(conditions=QUOTA), limit, now, older_than), now)
+    return await _revive(db, QUOTA, (limit, now, older_than), now)

@@ -1,10 +1,3 @@
--- By the rules of reconcile: no job and not given up on, or a job that ended and says nothing of the current text. It is
--- read when it is made, not when it is called: no search path has a say in it, and it can still become part of a query.
-CREATE FUNCTION needs_job(j job, p_text bytea, p_given_up bytea) RETURNS boolean LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN (j).id IS NULL THEN p_given_up IS DISTINCT FROM p_text
-  WHEN (j).status = 2 OR ((j).status = 4 AND (j).reason = 'record_deleted') THEN true
-  WHEN (j).status IN (3, 4) THEN (j).hash <> p_text ELSE false END;
-
 -- Lock live records and their jobs, for arming.
 CREATE FUNCTION hold_records(p_space int, p_records bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
@@ -57,57 +50,27 @@ BEGIN
 END
 $$;
 
--- Give jobs to those of these records that need one; answer with how many did.
-CREATE FUNCTION reconcile(
-  p_collection int, p_space int, p_ids text[], p_priority smallint, p_now timestamptz
+-- Arm the jobs of records that are as they were when the rules were asked about them [2]: neither the record nor its job,
+-- known by the transactions that last wrote them, has changed since. Answer with how many were.
+CREATE FUNCTION arm_unchanged(
+  p_collection int, p_space int, p_records bigint[], p_versions bigint[], p_job_versions bigint[],
+  p_priorities smallint[], p_now timestamptz
 ) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  rids bigint[];
   a record;
 BEGIN
-  rids := ARRAY(SELECT x.rid FROM record x JOIN missing m ON m.collection = p_collection AND m.record = x.rid
-    LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
-    LEFT JOIN given_up g ON g.collection = p_collection AND g.record = x.rid
-    WHERE x.collection = p_collection AND x.id = ANY (p_ids) AND needs_job(j, x.hash, g.hash));
-  IF rids = '{}' THEN
-    RETURN 0;
-  END IF;
-  PERFORM hold_records(p_space, rids);
-  SELECT array_agg(x.rid) AS rids, array_agg(x.hash) AS hashes, array_agg(p_priority) AS priorities INTO a
-  FROM record x LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
-  LEFT JOIN given_up g ON g.collection = p_collection AND g.record = x.rid
-  LEFT JOIN stored(p_space, rids) v ON v.record = x.rid
-  WHERE x.rid = ANY (rids) AND x.valid_to IS NULL AND v.hash IS DISTINCT FROM x.hash AND needs_job(j, x.hash, g.hash);
+  PERFORM hold_records(p_space, p_records);
+  SELECT array_agg(x.rid) AS rids, array_agg(x.hash) AS hashes, array_agg(u.priority) AS priorities INTO a
+  FROM unnest(p_records, p_versions, p_job_versions, p_priorities) u (rid, version, job_version, priority)
+  JOIN record x ON x.rid = u.rid AND x.collection = p_collection AND x.xmin::text::bigint = u.version
+  LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
+  WHERE j.xmin::text::bigint IS NOT DISTINCT FROM u.job_version;
   IF a.rids IS NOT NULL THEN
     PERFORM arm(p_collection, p_space, a.rids, a.hashes, a.priorities, false, coalesce(p_now, clock_timestamp()));
   END IF;
   RETURN coalesce(cardinality(a.rids), 0);
-END
-$$;
-
--- Arm ended jobs again whose records are live; answer with how many were.
-CREATE FUNCTION revive(p_jobs bigint[], p_now timestamptz) RETURNS int
-LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-DECLARE
-  moment timestamptz := coalesce(p_now, clock_timestamp());
-  a record;
-  total int := 0;
-BEGIN
-  PERFORM FROM record x WHERE x.rid = ANY (ARRAY(SELECT u.id >> 12 FROM unnest(p_jobs) u (id)))
-    ORDER BY x.rid FOR NO KEY UPDATE;
-  PERFORM FROM job j WHERE j.id = ANY (p_jobs) ORDER BY j.id FOR NO KEY UPDATE;
-  FOR a IN SELECT j.collection, (j.id & 4095)::int AS space, array_agg(x.rid) AS rids, array_agg(x.hash) AS hashes,
-      array_agg(j.priority) AS priorities
-    FROM job j JOIN record x ON x.rid = j.id >> 12 AND x.valid_to IS NULL
-    WHERE j.id = ANY (p_jobs) AND j.status IN (3, 4) GROUP BY 1, 2
-  LOOP
-    PERFORM arm(a.collection, a.space, a.rids, a.hashes, a.priorities, false, moment);
-    total := total + cardinality(a.rids);
-  END LOOP;
-  RETURN total;
 END
 $$;
 
