@@ -49,6 +49,7 @@ class Note(Enum):
     """What an attempt leaves on its job beside a new status."""
 
     NOTHING = auto()
+    FAULT = auto()  # what went wrong, uncharged
     FAILURE = auto()  # one attempt more, with its fault; the provider has not refused it since
     REFUSAL = auto()  # the provider's own "not now", with its fault; since when, if it is the first
 
@@ -273,7 +274,7 @@ def rescue(crashes: int, *, armed: bool, idle: bool = False) -> tuple[int, Reope
     A crash says nothing of a text that is newer than the lease (`armed`), nor is it one if nobody worked (`idle`).
     """
     counted = crashes if armed or idle else crashes + 1
-    return counted, GiveUp(Reason.CRASH_LOOP) if counted >= CRASH_LIMIT else Reopen()
+    return counted, GiveUp(Reason.CRASH_LOOP, Note.FAULT) if counted >= CRASH_LIMIT else Reopen()
 
 
 def crash_fault(crashes: int) -> Fault:

@@ -318,7 +318,7 @@ def test_which_leases_are_lost(
         (0, True, False, (0, Reopen())),
         (0, False, True, (0, Reopen())),
         (CRASH_LIMIT - 2, False, False, (CRASH_LIMIT - 1, Reopen())),
-        (CRASH_LIMIT - 1, False, False, (CRASH_LIMIT, GiveUp(Reason.CRASH_LOOP))),
+        (CRASH_LIMIT - 1, False, False, (CRASH_LIMIT, GiveUp(Reason.CRASH_LOOP, Note.FAULT))),
         (CRASH_LIMIT - 1, True, False, (CRASH_LIMIT - 1, Reopen())),
         (CRASH_LIMIT - 1, False, True, (CRASH_LIMIT - 1, Reopen())),
     ],

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from embedq.model import Ask, JobStatus, NewRecord, RecordId, WorkerId
-from embedq.stores.postgres import PostgresStore, jobs
+from embedq.stores.postgres import PostgresStore, transitions
 from embedq.testing.stores.stage import (
     LATE,
     LEASE,
@@ -52,7 +52,7 @@ async def test_a_whole_batch_waits_for_room_in_the_table_of_vectors(
     store: PostgresStore, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever extends the table holds it longer than a job may be waited for; nothing is judged job by job."""
-    monkeypatch.setattr(jobs, "SETTLE_AND_LEASE", "SELECT 'no batch comes here'::int")
+    monkeypatch.setattr(transitions, "FACTS", "SELECT 'no batch comes here'::int")
     receipts = await write_many(store, 5)
     leases = await take(store)
     following = Ask(worker=WorkerId("w1"), spaces=[leases[0].space], limit=5, span=LEASE)

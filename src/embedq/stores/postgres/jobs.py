@@ -19,7 +19,6 @@ from embedq.model import (
     Lease,
     Leased,
     Outcome,
-    Reason,
     Settled,
     SpaceId,
     Vector,
@@ -27,22 +26,17 @@ from embedq.model import (
     WorkerId,
     WorkerInfo,
 )
-from embedq.stores.postgres import budgets, leasing, settling, workers
+from embedq.stores.postgres import budgets, leasing, settling, transitions, workers
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import key_of
 from embedq.telemetry import Event
 
 LEASE = "SELECT * FROM embedq.lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-SETTLE = "SELECT * FROM embedq.settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-SETTLE_AND_LEASE = """
-SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
-FROM embedq.settle_and_lease(
-  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) t
-"""
 COMPLETE_AND_LEASE = """
-SELECT (t.s).jobs AS settled, (t.s).busy, (t.s).buried, (t.s).wakes, (t.s).stored, (t.s).seconds, (t.n).*
+SELECT t.stored, t.seconds, (t.n).*
 FROM embedq.complete_and_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) t
 """
+NO_ASK = (None,) * 10
 RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
 HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
 KNOWN = "SELECT hash, embedding FROM embedq.known(embedq.space_number($1), $2)"
@@ -87,27 +81,37 @@ class PostgresQueue:
         """See `ports.Leasing`."""
         if not outcomes:
             return Settled(jobs=frozenset(), next=await self.lease(then, now=now) if then else Leased())
-        if then is None:
-            return await self._come_back(outcomes, await self._settle(outcomes, now, last=last), now, last=last)
+        batch = settling.whole(outcomes, self._given.pop(outcomes[0].lease.nonce, ()))
+        whole = None if batch is None else await self._complete(outcomes, batch, then, now)
+        if whole is not None:
+            return whole
+        jobs, busy = await transitions.settle(self._database, outcomes, now, last=last)
+        following = await self.lease(then, now=now) if then else Leased()
+        return replace(await self._come_back(outcomes, jobs, busy, now, last=last), next=following)
+
+    async def _complete(
+        self, outcomes: Sequence[Outcome], batch: Sequence[Any], then: Ask | None, now: datetime | None
+    ) -> Settled | None:
+        """Complete a whole batch and lease the next in one call; None if the batch is not as it was."""
         news = self._database.wake.news
         self._settles += 1
+        fold = self._settles % FOLD_EVERY == 0
+        jobs = frozenset([outcome.lease.job_id for outcome in outcomes])
+        if then is None:  # it may be told twice, so a lost connection is no reason to give up
+            row = await self._database.fetchrow(COMPLETE_AND_LEASE, *batch, *NO_ASK, fold, now)
+            return Settled(jobs=jobs) if self._is_completed(row) else None
         asked = leasing.arguments(then, self._turns)
         async with self._or_handed_back(asked[-1]):
-            row = await self._turn(outcomes, asked, now)
-            settled = self._settled(outcomes, row, row["settled"])
-            following = await self._leased(then, asked[-1], row, news)
-            return replace(await self._come_back(outcomes, settled, now, last=last), next=following)
-
-    async def _turn(self, outcomes: Sequence[Outcome], asked: Sequence[Any], now: datetime | None) -> Any:  # noqa: ANN401 a row
-        """Settle and lease in one call: a whole batch that is done at once, anything else in full."""
-        fold = self._settles % FOLD_EVERY == 0
-        batch = settling.whole(outcomes, self._given.pop(outcomes[0].lease.nonce, ()))
-        if batch is not None:
             row = await self._call(COMPLETE_AND_LEASE, *batch, *asked, fold, now)
-            if row["settled"] is not None:
-                return row
-        values = [*settling.arguments(outcomes), False, *asked, fold, now]
-        return await self._call(SETTLE_AND_LEASE, *values)
+            if not self._is_completed(row):
+                return None
+            return Settled(jobs=jobs, next=await self._leased(then, asked[-1], row, news))
+
+    def _is_completed(self, row: Any) -> bool:  # noqa: ANN401 a row
+        """Say whether a batch was completed, and tell of what was stored."""
+        if row["stored"]:
+            self._database.telemetry.emit(Event.STORED, level="debug", count=row["stored"], seconds=row["seconds"])
+        return row["stored"] is not None
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
@@ -214,41 +218,21 @@ class PostgresQueue:
         if len(self._given) > MOST_GIVEN:
             self._given.popitem(last=False)
 
-    async def _settle(self, outcomes: Sequence[Outcome], now: datetime | None, *, last: bool) -> Settled:
-        """Settle alone. It may be told twice, so a lost connection is no reason to give up."""
-        row = await self._database.fetchrow(SETTLE, *settling.arguments(outcomes), last, now)
-        return self._settled(outcomes, row, row["jobs"])
-
     async def _come_back(
-        self, outcomes: Sequence[Outcome], settled: Settled, now: datetime | None, *, last: bool
+        self,
+        outcomes: Sequence[Outcome],
+        jobs: frozenset[JobId],
+        busy: frozenset[JobId],
+        now: datetime | None,
+        *,
+        last: bool,
     ) -> Settled:
         """Settle what was held by a transaction that ended soon; what is held for longer stays busy."""
         for pause in BUSY_PAUSES:
-            if not settled.busy:
+            if not busy:
                 break
             await asyncio.sleep(pause)
-            left = [outcome for outcome in outcomes if outcome.lease.job_id in settled.busy]
-            again = await self._settle(left, now, last=last)
-            settled = Settled(jobs=settled.jobs | again.jobs, busy=again.busy)
-        return settled
-
-    def _settled(self, outcomes: Sequence[Outcome], row: Any, keys: Sequence[int]) -> Settled:  # noqa: ANN401 a row
-        """Say which jobs were ours; tell of what became ready and what was stored."""
-        if row["wakes"]:
-            self._database.woke()
-        if row["buried"]:
-            for outcome in outcomes:
-                if key_of(outcome.lease.job_id) in row["buried"]:
-                    self._database.tell_buried(outcome.lease.job_id, Reason.QUOTA)
-        if row["stored"]:
-            facts = {"count": row["stored"], "seconds": row["seconds"]}
-            self._database.telemetry.emit(Event.STORED, level="debug", **facts)
-        if row["busy"] is None:  # a whole batch
-            return Settled(jobs=frozenset([outcome.lease.job_id for outcome in outcomes]))
-        return Settled(jobs=_named(outcomes, keys), busy=_named(outcomes, row["busy"]))
-
-
-def _named(outcomes: Sequence[Outcome], keys: Sequence[int]) -> frozenset[JobId]:
-    """Say which jobs these keys are, of those that were told of."""
-    wanted = set(keys)
-    return frozenset(outcome.lease.job_id for outcome in outcomes if key_of(outcome.lease.job_id) in wanted)
+            left = [outcome for outcome in outcomes if outcome.lease.job_id in busy]
+            more, busy = await transitions.settle(self._database, left, now, last=last)
+            jobs |= more
+        return Settled(jobs=jobs, busy=busy)

@@ -6,18 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.errors import NotFound
-from embedq.model import JobFilter, JobId, JobStatus, Missing, Receipt, RecordId, Rescued, WorkerId
+from embedq.model import JobFilter, JobId, Missing, Receipt, RecordId
 from embedq.stores.columns import needs_job, number, revivable
 from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.keys import SPACE_BITS, job_id, parse
+from embedq.stores.postgres.keys import SPACE_BITS, parse
 from embedq.stores.postgres.moments import NOW
-
-RESCUE = """
-SELECT r.*, c.name AS collection FROM embedq.rescue($1, $2, $3) r LEFT JOIN embedq.collection c ON c.id = r.home
-"""
 
 # What the rules must know of a record without a current vector, to say whether it is given a job [10].
 NEED = "j.status, j.reason, j.hash = x.hash AS same_text, g.hash = x.hash AS given_up"
@@ -66,24 +62,6 @@ HOLD = "SELECT embedq.hold_records($1, $2)"
 NOTE_MISSING = "SELECT embedq.note_missing($1, $2, $3)"
 
 
-async def rescue(
-    db: Connection, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: datetime | None
-) -> list[Rescued]:
-    """Take back what nobody works on any more."""
-    return [_rescued(row) for row in await db.fetch(RESCUE, list(dead), unrenewed_for, now)]
-
-
-def _rescued(row: Any) -> Rescued:  # noqa: ANN401 a row
-    return Rescued(
-        job_id=job_id(row["job_id"], row["job_serial"]),
-        collection=row["collection"] or "",
-        record_id=RecordId(row["record_id"] or ""),
-        worker_id=WorkerId(row["worker_name"]) if row["worker_name"] else None,
-        crashes=row["crash_count"],
-        status=JobStatus.FAILED if row["lost"] else JobStatus.PENDING,
-    )
-
-
 async def missing(db: Connection, name: str, after: str | None, limit: int) -> list[Missing]:
     """List live records without a current vector."""
     collection = await find(db, name)
@@ -106,7 +84,7 @@ def _needs_job(row: Any) -> bool:  # noqa: ANN401 a row
 async def _arm(
     db: Connection, collection: int, space: int, wanted: Sequence[tuple[Any, int]], now: datetime | None
 ) -> int:
-    """Arm the jobs of records, each in a lane; those that somebody has changed since they were read stay as they are."""
+    """Arm the jobs of records, each in a lane; those that somebody has changed since they were read are left alone."""
     if not wanted:
         return 0
     columns = [[row[name] for row, _ in wanted] for name in ("rid", "version", "job_version")]
@@ -179,11 +157,14 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]
 
 
 async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: datetime | None) -> int:
-    """Arm the jobs that these conditions name, collection by collection."""
-    homes: dict[tuple[int, int], list[tuple[Any, int]]] = defaultdict(list)
-    for row in await db.fetch(ENDED.format(conditions=conditions), *values):
-        homes[row["collection"], row["space"]].append((row, row["priority"]))
-    return sum([await _arm(db, collection, space, rows, now) for (collection, space), rows in homes.items()])
+    """Arm the jobs that these conditions name, collection by collection; if all have changed meanwhile, look again."""
+    armed = 0
+    while not armed and (rows := await db.fetch(ENDED.format(conditions=conditions), *values)):
+        homes: dict[tuple[int, int], list[tuple[Any, int]]] = defaultdict(list)
+        for row in rows:
+            homes[row["collection"], row["space"]].append((row, row["priority"]))
+        armed = sum([await _arm(db, *home, wanted, now) for home, wanted in homes.items()])
+    return armed
 
 
 async def replay_quota(db: Connection, older_than: timedelta, limit: int, now: datetime | None) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Missing, Page, Reason, RecordId, Rescued, WorkerId
 from embedq.policy.texts import Limits
-from embedq.stores.postgres import collections, index, keeping, listing
+from embedq.stores.postgres import collections, index, keeping, listing, rescuing
 from embedq.stores.postgres.database import Database
 
 STEP = 1000
@@ -30,7 +30,7 @@ class PostgresUpkeep:
         now: datetime | None = None,
     ) -> Sequence[Rescued]:
         """See `ports.Keeping`."""
-        rescued = await self._database.run(lambda db: keeping.rescue(db, dead, unrenewed_for, now), repeat=False)
+        rescued = await rescuing.rescue(self._database, dead, unrenewed_for, now)
         self._wake(len(rescued))
         for found in rescued:
             if found.status is JobStatus.FAILED:

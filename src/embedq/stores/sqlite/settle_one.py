@@ -19,10 +19,10 @@ from embedq.stores.sqlite.transaction import Transaction, ids
 COLUMN = {OPEN: "open_", COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled"}
 
 # The job, the record it is about, and whether it is in the line or in the waiting room, so leased to nobody: that is
-# asked only of a job that this lease had last, and has no more (?4).
+# asked only of a job that the lease does not hold (?4).
 JOB = f"""
 SELECT j.id, j.record, j.collection, j.space, j.status, j.token = ?2 AND j.nonce = ?3, j.arm, j.reason, j.refused_at,
-  j.queued_at, x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, CASE WHEN NOT ?4 AND j.status = 0 AND j.token = ?2 THEN
+  j.queued_at, x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, CASE WHEN NOT ?4 AND j.status = 0 THEN
     EXISTS (SELECT 1 FROM embedq_later WHERE job = ?1) OR EXISTS (
       SELECT 1 FROM embedq_ready r WHERE r.space = j.space AND r.key = {KEY} AND r.job = j.id) ELSE 0 END,
   s.success_at, v.embedding IS NOT NULL AND v.hash = x.hash, x.rid IS NULL OR x.erased >= ?2 OR (

@@ -1,4 +1,4 @@
--- What functions answer with, where it is more than a value or rows of a table. Files are installed in the order of their
+-- What functions answer with or are told, where it is more than a value or rows of a table. Files are installed in the order of their
 -- names, this one first: the others name these types.
 
 -- What a put answers: a problem and nothing written, or per record its place in the request, its job and how it stands
@@ -18,7 +18,15 @@ CREATE TYPE leased AS (
   mark_keys bigint[], mark_jobs bigint[], scan_seconds float8, epoch bigint
 );
 
--- What a settle answers: the jobs that were still ours, those that somebody else holds just now, those that became dead
--- letters not by a worker's word, whether jobs became ready, and how many vectors were stored after how many seconds in
--- the mean.
-CREATE TYPE settled AS (jobs bigint[], busy bigint[], buried bigint[], wakes boolean, stored int, seconds float8);
+-- What becomes of a job, by the rules (`policy.jobs`): under which lease, and the state of the job (and of the lease, where it
+-- matters) that was spoken of, as the transactions that last wrote them. `late`: it is in the line or waits, and must be
+-- taken from there. A status, or NULL if it only leaves the lease; its hash, if that changes; a span if it waits.
+CREATE TYPE transition AS (
+  job bigint, version bigint, token bigint, nonce bigint, lease_version bigint, late boolean, status smallint, arms int,
+  crashes smallint, failures smallint, refused boolean, fault text, reason text, hash bytea, after float8
+);
+
+-- A vector that was paid for under a lease: to be stored with its record, or `kept` for reuse; `known`: is its lease?
+CREATE TYPE paid AS (
+  job bigint, token bigint, hash bytea, truncated boolean, kept boolean, known boolean, embedding vector
+);

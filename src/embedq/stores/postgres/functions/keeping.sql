@@ -50,8 +50,8 @@ BEGIN
 END
 $$;
 
--- Arm the jobs of records that are as they were when the rules were asked about them [2]: neither the record nor its job,
--- known by the transactions that last wrote them, has changed since. Answer with how many were.
+-- Arm the jobs of live records that are as they were when the rules were asked about them [2]: neither the record nor its
+-- job, known by the transactions that last wrote them, has changed since. Answer with how many were.
 CREATE FUNCTION arm_unchanged(
   p_collection int, p_space int, p_records bigint[], p_versions bigint[], p_job_versions bigint[],
   p_priorities smallint[], p_now timestamptz
@@ -66,7 +66,7 @@ BEGIN
   FROM unnest(p_records, p_versions, p_job_versions, p_priorities) u (rid, version, job_version, priority)
   JOIN record x ON x.rid = u.rid AND x.collection = p_collection AND x.xmin::text::bigint = u.version
   LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
-  WHERE j.xmin::text::bigint IS NOT DISTINCT FROM u.job_version;
+  WHERE x.valid_to IS NULL AND j.xmin::text::bigint IS NOT DISTINCT FROM u.job_version;
   IF a.rids IS NOT NULL THEN
     PERFORM arm(p_collection, p_space, a.rids, a.hashes, a.priorities, false, coalesce(p_now, clock_timestamp()));
   END IF;

@@ -1,0 +1,89 @@
+"""Taking jobs back from leases that ran out and from dead workers."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.model import JobStatus, RecordId, Rescued, WorkerId
+from embedq.policy import jobs as rules
+from embedq.policy.jobs import SET_BACK, GiveUp, Ignore, Transition
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.keys import SPACE_BITS, job_id
+from embedq.stores.postgres.moments import NOW
+from embedq.stores.postgres.transitions import WRITE, columns_of
+
+LEASES = 50  # that are taken back in one step
+
+# Leases that are lost, as in `policy.jobs.is_lost` [8], behind a token: they ran out, were renewed in the future (the
+# clock was set back) or not for a span, their worker is dead, or nobody works on what they still name.
+LOST = f"""
+SELECT e.token, e.nonce, e.xmin::text::bigint AS lease_version, e.idle, e.jobs, e.arms, w.name AS worker
+FROM embedq.lease e LEFT JOIN embedq.worker w ON w.id = e.worker
+WHERE e.token > $2 AND (e.until <= {NOW} OR e.idle OR e.renewed > {NOW} + $3::interval
+  OR e.renewed <= {NOW} - $4::interval OR w.name = ANY ($5::text[])) ORDER BY e.token LIMIT {LEASES}
+"""
+FACTS = f"""
+SELECT l.token, l.nonce, l.lease_version, l.idle, l.worker, u.job, u.arms AS leased_arms,
+  j.xmin::text::bigint AS version, j.serial, coalesce(j.status = 0 AND j.fence <= u.arms, false) AS under,
+  j.arms, j.crashes, x.id AS record, x.hash, c.name AS collection
+FROM ({LOST}) l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms) LEFT JOIN embedq.job j ON j.id = u.job
+LEFT JOIN embedq.record x ON x.rid = u.job >> {SPACE_BITS} LEFT JOIN embedq.collection c ON c.id = j.collection
+ORDER BY l.token, u.job
+"""
+
+Ended = tuple[int, Transition]  # how many crashes a job has now, and what becomes of it
+
+
+async def rescue(
+    database: Database, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: datetime | None
+) -> list[Rescued]:
+    """Take back what nobody works on any more. What an application holds just now stays in its lease until later."""
+    rescued: list[Rescued] = []
+    after = -1
+    while True:
+        rows = await database.fetch(FACTS, now, after, SET_BACK, unrenewed_for, list(dead))
+        if not rows:
+            return rescued
+        rescued += await _take_back(database, rows, now)
+        after = rows[-1]["token"]
+
+
+async def _take_back(database: Database, rows: Sequence[Any], now: datetime | None) -> list[Rescued]:
+    ends = [_end(row) for row in rows]
+    changes = [_change(row, end) for row, end in zip(rows, ends, strict=True)]
+    told = json.dumps(changes, ensure_ascii=False)
+    answer = await database.run(lambda db: db.fetchrow(WRITE, told, "[]", [], None, now), repeat=False)
+    written = set(answer["written"])
+    return [_rescued(row, end) for row, end in zip(rows, ends, strict=True) if row["under"] and row["job"] in written]
+
+
+def _end(row: Any) -> Ended:  # noqa: ANN401 a row
+    """Ask the rules; a job that is not under the lease any more only leaves it."""
+    if not row["under"]:
+        return row["crashes"] or 0, Ignore()
+    return rules.rescue(row["crashes"], armed=row["arms"] != row["leased_arms"], idle=row["idle"])
+
+
+def _change(row: Any, end: Ended) -> dict[str, Any]:  # noqa: ANN401 a row
+    crashes, transition = end
+    lost = isinstance(transition, GiveUp)
+    return {
+        **{name: row[name] for name in ("job", "version", "token", "nonce", "lease_version")},
+        "late": False,
+        "arms": row["leased_arms"],
+        "crashes": crashes,
+        **columns_of(transition, row["hash"] or b"", rules.crash_fault(crashes) if lost else None),
+    }
+
+
+def _rescued(row: Any, end: Ended) -> Rescued:  # noqa: ANN401 a row
+    crashes, transition = end
+    return Rescued(
+        job_id=job_id(row["job"], row["serial"]),
+        collection=row["collection"] or "",
+        record_id=RecordId(row["record"] or ""),
+        worker_id=WorkerId(row["worker"]) if row["worker"] else None,
+        crashes=crashes,
+        status=JobStatus.FAILED if isinstance(transition, GiveUp) else JobStatus.PENDING,
+    )

@@ -1,0 +1,146 @@
+"""The rules are asked without a lock: what somebody changes meanwhile is asked again."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from embedq.model import JobFilter, JobStatus, Outcome, RecordId, Released
+from embedq.stores.postgres import PostgresStore, keeping, transitions
+from embedq.testing.stores.stage import (
+    LATE,
+    NOON,
+    NOTES,
+    done,
+    embed_all,
+    failed,
+    has_vector_of,
+    job_of,
+    retry,
+    take,
+    take_one,
+    write,
+    write_many,
+)
+
+
+async def test_what_changes_while_the_rules_are_asked_is_asked_again(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit between the facts and the writing: the job is armed, and runs again."""
+    receipt = await write(store, "A")
+    lease = await take_one(store)
+    store._given.clear()  # so that the batch is not completed as a whole
+    ask, asked = transitions._ask, 0
+
+    async def ask_slowly(database: Any, batch: Sequence[Outcome], now: datetime | None) -> Any:  # noqa: ANN401 as it is
+        nonlocal asked
+        told = await ask(database, batch, now)
+        if not asked:
+            await write(store, "B")
+        asked += 1
+        return told
+
+    monkeypatch.setattr(transitions, "_ask", ask_slowly)
+    settled = await store.settle([done(lease)], now=NOON)
+
+    assert asked == 2
+    assert settled.jobs == {receipt.job_id}
+    assert (await job_of(store, receipt)).status is JobStatus.PENDING
+    assert await embed_all(store) == 1
+    assert await has_vector_of(store, "B")
+
+
+async def test_what_always_changes_is_busy(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for ever: the worker keeps the lease, and comes back."""
+    receipt = await write(store, "A")
+    lease = await take_one(store)
+    ask = transitions._ask
+
+    async def ask_slowly(database: Any, batch: Sequence[Outcome], now: datetime | None) -> Any:  # noqa: ANN401 as it is
+        told = await ask(database, batch, now)
+        await store.enqueue(NOTES, [RecordId("a")], force=True, now=NOON)
+        return told
+
+    monkeypatch.setattr(transitions, "_ask", ask_slowly)
+    settled = await store.settle([retry(lease)], now=NOON)
+
+    assert not settled.jobs
+    assert settled.busy == {receipt.job_id}
+    assert (await job_of(store, receipt)).status is JobStatus.PROCESSING
+
+
+async def test_what_changes_while_the_rules_are_asked_is_not_armed(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two revive at once: one of them arms the job, which is leased before the other comes to it."""
+    await write(store, "A")
+    await store.settle([failed(await take_one(store))], now=NOON)
+    arm, leases = keeping._arm, []
+
+    async def arm_late(*values: Any) -> int:  # noqa: ANN401 as it is
+        monkeypatch.setattr(keeping, "_arm", arm)
+        assert await store.revive(JobFilter(), now=NOON) == 1
+        leases.extend(await take(store))
+        return await arm(*values)
+
+    monkeypatch.setattr(keeping, "_arm", arm_late)
+    assert await store.revive(JobFilter(), now=NOON) == 0
+
+    await store.settle([done(lease) for lease in leases], now=NOON)
+    assert await embed_all(store) == 0
+
+
+async def test_a_revive_looks_again_if_all_has_changed(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None was armed, yet one is left: nobody is told that none is."""
+    receipts = await write_many(store, 2)
+    await store.settle([failed(lease) for lease in await take(store)], now=NOON)
+    arm = keeping._arm
+
+    async def arm_late(*values: Any) -> int:  # noqa: ANN401 as it is
+        monkeypatch.setattr(keeping, "_arm", arm)
+        collection, space, wanted, now = values[1:]
+        return await arm(values[0], collection, space, [({**row, "job_version": 0}, 1) for row, _ in wanted], now)
+
+    monkeypatch.setattr(keeping, "_arm", arm_late)
+
+    assert await store.revive(JobFilter(), now=NOON) == 2
+    assert {(await job_of(store, receipt)).status for receipt in receipts} == {JobStatus.PENDING}
+
+
+async def test_a_late_answer_takes_its_job_from_where_it_is(store: PostgresStore) -> None:
+    """Taken back, and then done after all: the job is completed, and stands in no line."""
+    receipts = await write_many(store, 2)
+    leases = await take(store)
+    await store.rescue(now=LATE)
+
+    settled = await store.settle([done(lease) for lease in leases], now=LATE)
+
+    assert settled.jobs == {receipt.job_id for receipt in receipts}
+    assert await store.misplaced() == []
+    assert await take(store, at=LATE) == []
+
+
+async def test_a_job_told_of_twice_is_settled_in_that_order(store: PostgresStore) -> None:
+    """Handed back, then done after all: the second word comes after the lease."""
+    receipt = await write(store, "A")
+    lease = await take_one(store)
+
+    settled = await store.settle([Released(lease), done(lease)], now=NOON)
+
+    assert settled.jobs == {receipt.job_id}
+    assert (await job_of(store, receipt)).status is JobStatus.COMPLETED
+    assert await store.misplaced() == []
+
+
+async def test_many_leases_are_rescued_in_steps(store: PostgresStore) -> None:
+    """More leases are lost than are taken back at once."""
+    await write_many(store, 60)
+    for number in range(60):
+        assert len(await take(store, f"w{number}", limit=1)) == 1
+
+    rescued = await store.rescue(now=LATE)
+
+    assert len({found.job_id for found in rescued}) == len(rescued) == 60
+    assert await store.misplaced() == []
