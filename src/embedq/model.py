@@ -397,7 +397,7 @@ class Query:
     """What to look for among the records of a collection."""
 
     k: int = 10
-    filter: Mapping[str, Any] = field(default_factory=dict)  # attribute: a value, or a list of them
+    filter: Mapping[str, Any] = field(default_factory=dict)  # attribute: a value, or a list or tuple of them
     tenant: str | None = None
     bare: bool = False  # ids and scores alone: text and attributes of the hits are left empty, and not read
 

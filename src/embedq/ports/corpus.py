@@ -106,7 +106,10 @@ class Reading(Protocol):
     async def get(
         self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False, max_bytes: int | None = None
     ) -> Sequence[Record]:
-        """Read live records that are there; several with over `max_bytes` of text and attributes: TooLarge."""
+        """Read live records that are there, in the order asked for, each once.
+
+        Several with over `max_bytes` of text and attributes: TooLarge.
+        """
         ...
 
     async def records(
@@ -119,7 +122,7 @@ class Reading(Protocol):
         cursor: str | None = None,
         max_bytes: int | None = None,
     ) -> Page[Record]:
-        """List live records by id, those of status pending or failed as they were first put.
+        """List live records by the bytes of their ids, those of status pending or failed as they were first put.
 
         A page ends once it has `max_bytes` of text and attributes; the list goes on at `next_cursor`, None at its end.
         """

@@ -92,7 +92,10 @@ class Keeping(Protocol):
         unrenewed_for: timedelta | None = None,
         now: datetime | None = None,
     ) -> Sequence[Rescued]:
-        """Take back jobs whose lease ran out, whose worker is known to be dead, or that were not renewed for a span."""
+        """Take back jobs whose lease ran out, whose worker is known to be dead, or that were not renewed for a span.
+
+        They come lease by lease, as they were leased.
+        """
         ...
 
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
@@ -136,11 +139,15 @@ class Operating(Protocol):
     """What people who run it ask a job store."""
 
     async def counts(self) -> Mapping[str, Counts]:
-        """Count per collection."""
+        """Count per collection, by name."""
         ...
 
     async def jobs(self, which: JobFilter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
-        """List jobs by their records, newest first; pending ones as they wait, then as they stand in line."""
+        """List jobs by their records, newest first; pending ones as they wait, then as they stand in line.
+
+        Those that wait come as they are due; the line has the best lane first, in it the oldest job. A cursor keeps
+        its place while others come: whatever is there all the while is met once.
+        """
         ...
 
     async def job(self, job: JobId) -> Job | None:
@@ -162,7 +169,7 @@ class Operating(Protocol):
         ...
 
     async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:
-        """Say per collection how long its oldest pending job waits."""
+        """Say per collection, by name, how long its oldest pending job waits."""
         ...
 
 
@@ -202,5 +209,5 @@ class Fleet(Protocol):
         ...
 
     async def workers(self, *, heartbeat: timedelta, now: datetime | None = None) -> Sequence[Worker]:
-        """List the workers that were seen within a day."""
+        """List the workers that were seen within a day, as they were registered."""
         ...

@@ -90,7 +90,7 @@ WHERE c.name IS NOT NULL GROUP BY c.id, c.name, c.space ORDER BY c.name COLLATE 
 """
 OLDEST = f"""
 SELECT c.name, {NOW} - o.oldest AS waits FROM embedq.collection c, embedq.oldest(c.id, c.space) o (oldest)
-WHERE c.name IS NOT NULL AND o.oldest IS NOT NULL
+WHERE c.name IS NOT NULL AND o.oldest IS NOT NULL ORDER BY c.name COLLATE "C"
 """
 DEAD = f"""
 SELECT * FROM (

@@ -117,7 +117,8 @@ def _rearm(tx: Transaction, found: Sequence[tuple[int, int, int]], how: Arms, no
 
 
 def _create(tx: Transaction, records: Sequence[int], how: Arms, now: int) -> dict[int, int]:
-    rows = tx.db.execute(CREATE, (how.space, how.priority, now, how.forced, now, ids(records))).fetchall()
+    """Make jobs in the order of their records: equally old ones stand in line so."""
+    rows = tx.db.execute(CREATE, (how.space, how.priority, now, how.forced, now, ids(sorted(records)))).fetchall()
     tx.db.execute(QUEUE, (ids([job for job, _ in rows]),))
     tx.tally(how.collection, open_=len(rows))
     return {record: job for job, record in rows}

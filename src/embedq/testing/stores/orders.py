@@ -1,20 +1,25 @@
 """Lists have an order, the same on every store."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import pytest
 
+from embedq.errors import Invalid
 from embedq.model import (
     ErrorCategory,
     Failed,
     Fault,
+    HealthReport,
     JobFilter,
     JobStatus,
     NewRecord,
     Priority,
+    Process,
     Query,
     Reason,
     RecordId,
+    WorkerId,
+    WorkerInfo,
 )
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
@@ -24,16 +29,19 @@ from embedq.testing.stores.stage import (
     NOTES,
     SECOND,
     Stage,
+    declaration,
     done,
     embed_all,
     failed,
     retry,
     take,
+    vector_of,
     write,
 )
 
 MIXED = ("c", "a", "d", "B", "b", "10", "é", "9")  # no order of ids is theirs
 TODAY = NOON + 30 * DAY
+Meanwhile = Callable[[], Awaitable[None]]
 
 
 class OrderFacts(Stage):
@@ -120,6 +128,93 @@ class OrderFacts(Stage):
         assert await _jobs(store, JobFilter(status=JobStatus.PENDING)) == expected
         assert await _pages(store, JobFilter(status=JobStatus.PENDING)) == expected
 
+    async def test_jobs_armed_at_one_moment_stand_in_line_as_their_records_were_first_put(self, store: Store) -> None:
+        """Not as one put happens to name them, also if it makes new jobs for old records."""
+        await _put(store, MIXED)
+        await embed_all(store)
+        await store.purge(older_than=DAY, now=TODAY)
+        edited = [NewRecord(id=RecordId(name), text=f"edited {name}") for name in ("9", "d", "a", "c")]
+        await store.put(NOTES, edited, now=TODAY)
+
+        assert await _pages(store, JobFilter(status=JobStatus.PENDING)) == ["c", "a", "d", "9"]
+        assert [lease.record_id for lease in await take(store, at=TODAY)] == ["c", "a", "d", "9"]
+
+    async def test_records_come_by_the_bytes_of_their_ids(self, store: Store) -> None:
+        """In pages too; no language's own order matters."""
+        await _put(store, MIXED)
+        expected = sorted(MIXED, key=str.encode)
+
+        assert await _records(store) == expected
+        await embed_all(store)
+        assert await _records(store, status="embedded") == expected
+
+    async def test_records_are_read_in_the_order_they_are_asked_for(self, store: Store) -> None:
+        """Each once, and those that are not there are left out."""
+        await _put(store, MIXED)
+
+        found = await store.get(NOTES, [RecordId(name) for name in ("b", "nobody", "10", "b", "c")])
+
+        assert [record.id for record in found] == ["b", "10", "c"]
+
+    @pytest.mark.parametrize("status", [None, JobStatus.PENDING, JobStatus.FAILED])
+    async def test_a_walk_over_jobs_meets_each_once_while_others_come(
+        self, store: Store, status: JobStatus | None
+    ) -> None:
+        """Whatever was there all the while is met, whatever is put between two pages."""
+        await _put(store, MIXED)
+        if status is JobStatus.FAILED:
+            await store.settle([failed(lease) for lease in await take(store)], now=NOON)
+
+        walked = await _pages(store, JobFilter(status=status), meanwhile=_newcomers(store, status))
+
+        assert [name for name in walked if name in MIXED] == await _old_jobs(store, status)
+        assert len(walked) == len(set(walked))
+
+    @pytest.mark.parametrize("status", [None, "pending", "failed"])
+    async def test_a_walk_over_records_meets_each_once_while_others_come(
+        self, store: Store, status: str | None
+    ) -> None:
+        """By id and by status."""
+        await _put(store, MIXED)
+        if status == "failed":
+            await store.settle([failed(lease) for lease in await take(store)], now=NOON)
+        expected = await _records(store, status=status)
+
+        walked = await _records(store, status=status, meanwhile=_newcomers(store, status))
+
+        assert [name for name in walked if name in MIXED] == expected
+        assert len(walked) == len(set(walked))
+
+    async def test_what_is_told_per_collection_comes_by_name(self, store: Store) -> None:
+        """Counts and waits, whichever collection was declared first."""
+        for name in ("zebra", "Ant", "ant"):
+            await store.declare(declaration(name), now=NOON)
+            await store.put(name, [NewRecord(id=RecordId("a"), text="A")], now=NOON)
+        await write(store, "A")
+        expected = ["Ant", "ant", "notes", "zebra"]
+
+        assert [found.declaration.name for found in await store.collections()] == expected
+        assert list(await store.counts()) == expected
+        assert list(await store.oldest_pending(now=NOON + SECOND)) == expected
+
+    async def test_jobs_that_are_taken_back_come_lease_by_lease(self, store: Store) -> None:
+        """The older lease first, and its jobs as they were leased."""
+        await _put(store, MIXED)
+        first = await take(store, "w1", limit=3)
+        second = await take(store, "w2", limit=3)
+
+        rescued = await store.rescue(now=NOON + DAY)
+
+        assert [job.job_id for job in rescued] == [lease.job_id for lease in (*first, *second)]
+
+    async def test_workers_come_as_they_were_registered(self, store: Store) -> None:
+        """Not by their names, nor as they were seen."""
+        for name in ("w2", "w10", "w1"):
+            await store.register(_worker(name), now=NOON)
+        await store.beat(WorkerId("w10"), HealthReport(), now=NOON + SECOND)
+
+        assert [worker.info.id for worker in await store.workers(heartbeat=MINUTE, now=NOON)] == ["w2", "w10", "w1"]
+
     async def test_pending_jobs_have_no_reason(self, store: Store) -> None:
         """A filter by reason holds for every status."""
         await write(store, "A")
@@ -151,10 +246,23 @@ class OrderFacts(Stage):
             NewRecord(id=RecordId(name), text=f"one {name}", attributes={"colour": name}) for name in ("red", "blue")
         ]
         await store.put(NOTES, records, now=NOON)
+        await embed_all(store)
+        query = Query(filter={"colour": kind(("blue", "green"))})
 
-        hits = await store.search_words(NOTES, "one", Query(filter={"colour": kind(("blue", "green"))}))
+        assert [hit.id for hit in await store.search_words(NOTES, "one", query)] == ["blue"]
+        assert [hit.id for hit in await store.search_vector(NOTES, vector_of("one red"), query)] == ["blue"]
 
-        assert [hit.id for hit in hits] == ["blue"]
+    @pytest.mark.parametrize("nested", [["blue"], ("blue",), {"a": "blue"}])
+    async def test_a_filter_takes_no_values_within_values(self, store: Store, nested: object) -> None:
+        """Neither way of searching guesses what is meant."""
+        await write(store, "A")
+        await embed_all(store)
+        query = Query(filter={"colour": [nested]})
+
+        with pytest.raises(Invalid):
+            await store.search_words(NOTES, "A", query)
+        with pytest.raises(Invalid):
+            await store.search_vector(NOTES, vector_of("A"), query)
 
 
 async def _put(store: Store, names: Sequence[str], *, text: str = "text") -> None:
@@ -166,13 +274,49 @@ async def _jobs(store: Store, which: JobFilter | None = None) -> list[str]:
     return [job.record_id for job in (await store.jobs(which or JobFilter())).items]
 
 
-async def _pages(store: Store, which: JobFilter) -> list[str]:
-    """Read a list in pages of two."""
-    found: list[str] = []
-    cursor = None
-    while True:
-        page = await store.jobs(which, limit=2, cursor=cursor)
+async def _pages(store: Store, which: JobFilter, *, meanwhile: Meanwhile | None = None) -> list[str]:
+    """Read a list of jobs in pages of two."""
+    page = await store.jobs(which, limit=2)
+    found = [job.record_id for job in page.items]
+    while page.next_cursor is not None:
+        if meanwhile is not None:
+            await meanwhile()
+        page = await store.jobs(which, limit=2, cursor=page.next_cursor)
         found += [job.record_id for job in page.items]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
+    return [str(name) for name in found]
+
+
+async def _records(store: Store, *, status: str | None = None, meanwhile: Meanwhile | None = None) -> list[str]:
+    """Read a list of records in pages of two."""
+    page = await store.records(NOTES, status=status, limit=2)
+    found = [record.id for record in page.items]
+    while page.next_cursor is not None:
+        if meanwhile is not None:
+            await meanwhile()
+        page = await store.records(NOTES, status=status, limit=2, cursor=page.next_cursor)
+        found += [record.id for record in page.items]
+    return [str(name) for name in found]
+
+
+async def _old_jobs(store: Store, status: JobStatus | None) -> list[str]:
+    return [name for name in await _pages(store, JobFilter(status=status)) if name in MIXED]
+
+
+def _newcomers(store: Store, status: str | None) -> Meanwhile:
+    """Bring new records between two pages: before, among and behind the others, by id and by lane."""
+    left = [("-", Priority.LOW), ("aa", Priority.URGENT), ("zz", Priority.NORMAL)]
+
+    async def come() -> None:
+        if not left:
+            return
+        name, lane = left.pop()
+        await write(store, f"text of {name}", name, at=NOON + SECOND, priority=lane)
+        if status == JobStatus.FAILED:
+            await store.settle([failed(lease) for lease in await take(store, at=NOON + SECOND)], now=NOON + SECOND)
+
+    return come
+
+
+def _worker(name: str) -> WorkerInfo:
+    process = Process(host="h", boot="b", pid=1, born="1")
+    return WorkerInfo(id=WorkerId(name), process=process, version="1", embedder="fake")
