@@ -399,6 +399,7 @@ class Query:
     k: int = 10
     filter: Mapping[str, Any] = field(default_factory=dict)  # attribute: a value, or a list or tuple of them
     tenant: str | None = None
+    space: Space | None = None  # whose the query's vector is; a collection that has another: Conflict
     bare: bool = False  # ids and scores alone: text and attributes of the hits are left empty, and not read
 
 
@@ -411,6 +412,15 @@ class Hit:
     text: str
     attributes: Attributes
     stale: bool  # the vector that found it belongs to an earlier text, or may, since its table cannot be followed
+
+
+class Shown(NamedTuple):
+    """What an answer shows of a record."""
+
+    id: RecordId
+    text: str
+    attributes: Attributes
+    current: bool  # its vector is that of this text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,6 +227,26 @@ async def test_a_vector_of_other_dimensions_never_meets_the_space(store: SqliteS
     assert "7 dimensions" in (answer.reason or "")
 
 
+async def test_a_collection_declared_anew_elsewhere_is_searched_in_its_new_space(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """What this process knows of it is out of date: the query is embedded again, for the embedder it has now."""
+    client = client_of(store, FakeEmbedder(NAME))
+    await fill(client, store)
+    assert (await client.search("notes", "loom", mode="semantic")).hits
+    elsewhere = await SqliteStore.open(tmp_path / "notes.db", telemetry=Telemetry(), limits=Limits())
+    other = client_of(elsewhere, FakeEmbedder(NAME))
+    await other.drop("notes", confirm="notes")
+    await other.declare("notes", embedder=EmbedderName(provider="fake", model="other"))
+    await fill(other, elsewhere)
+
+    answer = await client.search("notes", "loom", mode="semantic")
+
+    assert (await client.collection("notes")).declaration.embedder.model == "other"
+    assert len(answer.hits) == len(TEXTS)
+    await elsewhere.close()
+
+
 async def test_filters_and_tenants_hold(store: SqliteStore) -> None:
     """A filter takes a value or a list of values; a tenant sees its own records only."""
     client = client_of(store, FakeEmbedder(NAME))

@@ -45,9 +45,13 @@ class Catalogue:
         return found
 
     async def look_up_learnt(self, name: str) -> Collection:
-        """Find a collection with what its space has learnt by now: the first vectors may have come a moment ago."""
-        found = await self.look_up(name)
-        if found.space.dimensions is None:
+        """Find a collection with what its space has learnt by now: the first vectors may have come a moment ago.
+
+        What is known is trusted for as long as the store does not refuse its space.
+        """
+        check_collection(name)
+        found = self._known.get(name)
+        if found is None or found.space.dimensions is None:
             await self.all()
             found = await self.look_up(name)
         return found

@@ -195,7 +195,11 @@ class Client:
         Without a query vector, `auto` and `hybrid` answer by words and say why; `semantic` raises SearchUnavailable.
         """
         asked = self._searching.read(query, k=k, mode=mode, filter=filter, tenant=tenant)
-        return await self._searching.answer(await self._catalogue.look_up_learnt(collection), asked)
+        try:
+            return await self._searching.answer(await self._catalogue.look_up_learnt(collection), asked)
+        except (NotFound, Conflict):  # dropped or declared anew by another process since we last looked
+            self._catalogue.forget(collection)
+            return await self._searching.answer(await self._catalogue.look_up_learnt(collection), asked)
 
     async def wait(
         self,

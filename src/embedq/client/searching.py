@@ -10,7 +10,7 @@ from embedq.client.intake import read_filter
 from embedq.client.options import ClientOptions
 from embedq.client.queries import Embedders, NoVector, QueryVectors
 from embedq.errors import Invalid, SearchUnavailable
-from embedq.model import Answer, Collection, EmbeddingStatus, Hit, Query, Record, SearchMode, Vector
+from embedq.model import Answer, Collection, Freshness, Hit, Query, SearchMode, Shown, Vector
 from embedq.policy.ranking import fuse, without_stop_words
 from embedq.policy.texts import check_id
 from embedq.ports import Store
@@ -63,8 +63,8 @@ class Searching:
         """Answer a search; where no query vector can be had, words answer, and the answer says why."""
         started = monotonic()
         vector, reason = await self._vector(collection, asked)
-        mode, hits = await self._find(collection.declaration.name, asked, vector)
-        freshness = await self._store.freshness(collection.declaration.name)
+        mode, ranked, near = await self._rank(collection, asked, vector)
+        hits, freshness = await self._show(collection.declaration.name, ranked, near)
         if freshness.trouble is not None:
             hits = [replace(hit, stale=True) for hit in hits]  # nobody knows whether their texts are current
         self._telemetry.emit(
@@ -95,33 +95,39 @@ class Searching:
                 raise SearchUnavailable(f"no query vector: {said}; mode auto or keyword answers by words") from why
             return None, f"answered by words: {why}"
 
-    async def _find(self, name: str, asked: Asked, vector: Vector | None) -> tuple[SearchMode, list[Hit]]:
-        query = replace(asked.query, bare=True)
+    async def _rank(
+        self, collection: Collection, asked: Asked, vector: Vector | None
+    ) -> tuple[SearchMode, Sequence[Hit], Sequence[Hit]]:
+        """Rank records, and say which of them were found by their vectors."""
+        name, query = collection.declaration.name, replace(asked.query, bare=True, space=collection.space)
         if vector is None:
-            return SearchMode.KEYWORD, await self._show(name, await self._store.search_words(name, asked.words, query))
+            return SearchMode.KEYWORD, await self._store.search_words(name, asked.words, query), ()
         if asked.mode is SearchMode.SEMANTIC:
             near = await self._store.search_vector(name, vector, query)
-            return SearchMode.SEMANTIC, await self._show(name, near, near)
+            return SearchMode.SEMANTIC, near, near
         deep = replace(query, k=max(FUSED_DEPTH * query.k, LEAST_DEPTH))
         words = without_stop_words(asked.words)
         near, worded = await asyncio.gather(
             self._store.search_vector(name, vector, deep), self._store.search_words(name, words, deep)
         )
-        return SearchMode.HYBRID, await self._show(name, fuse([near, worded], query.k), near)
+        return SearchMode.HYBRID, fuse([near, worded], query.k), near
 
-    async def _show(self, name: str, ranked: Sequence[Hit], near: Sequence[Hit] = ()) -> list[Hit]:
+    async def _show(self, name: str, ranked: Sequence[Hit], near: Sequence[Hit]) -> tuple[list[Hit], Freshness]:
         """Read what is shown of the final hits, and of no others: rankings are deep, and texts may be long.
 
         `near` were found by their vectors; one whose text changed since is stale.
         """
-        wanted, by_vector = [hit.id for hit in ranked], {hit.id for hit in near}
-        found = await self._store.get(name, wanted, max_bytes=self._options.max_answer_bytes) if wanted else ()
-        records = {record.id: record for record in found}
-        return [_shown(hit, records[hit.id], by_vector=hit.id in by_vector) for hit in ranked if hit.id in records]
+        by_vector = {hit.id for hit in near}
+        some, freshness = await self._store.show(
+            name, [hit.id for hit in ranked], max_bytes=self._options.max_answer_bytes
+        )
+        found = {record.id: record for record in some}
+        hits = [_shown(hit, found[hit.id], by_vector=hit.id in by_vector) for hit in ranked if hit.id in found]
+        return hits, freshness
 
 
-def _shown(hit: Hit, record: Record, *, by_vector: bool) -> Hit:
-    overtaken = by_vector and record.embedding_status is not EmbeddingStatus.EMBEDDED
+def _shown(hit: Hit, record: Shown, *, by_vector: bool) -> Hit:
+    overtaken = by_vector and not record.current
     return replace(hit, text=record.text, attributes=record.attributes, stale=hit.stale or overtaken)
 
 

@@ -17,6 +17,7 @@ from embedq.model import (
     Receipt,
     Record,
     RecordId,
+    Shown,
     Space,
     SpaceId,
     Vector,
@@ -129,11 +130,23 @@ class Reading(Protocol):
         ...
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
-        """Find the nearest records by cosine; a filter never cuts below min(k, matches)."""
+        """Find the nearest records by cosine; a filter never cuts below min(k, matches).
+
+        A collection of another space than `query.space`: Conflict, since its vectors never meet the query's.
+        """
         ...
 
     async def search_words(self, collection: str, words: str, query: Query) -> Sequence[Hit]:
         """Find records by words. The query is words, never syntax."""
+        ...
+
+    async def show(
+        self, collection: str, records: Sequence[RecordId], *, max_bytes: int | None = None
+    ) -> tuple[Sequence[Shown], Freshness]:
+        """Read what an answer shows of live records, and how far vectors are behind, in one round trip.
+
+        Records come in the order asked for; several with over `max_bytes` of text and attributes: TooLarge.
+        """
         ...
 
     async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from embedq.errors import Invalid
-from embedq.model import Fault, Health, HealthReport, JobStatus, Reason, RetryPolicy
+from embedq.errors import Conflict, Invalid
+from embedq.model import Fault, Health, HealthReport, JobStatus, Reason, RetryPolicy, Space
 from embedq.policy import jobs as rules
 
 NO_BOUND = 1 << 62
@@ -99,6 +99,15 @@ def write_report(report: HealthReport) -> str:
     noted["troubles"] = dict(report.troubles)
     noted["halted"] = list(report.halted)
     return json.dumps(noted)
+
+
+def check_space(wanted: Space | None, collection: str, found: tuple[str, str, int, int]) -> None:
+    """Refuse a vector of another space than the collection's, which is given as provider, model, asked and version."""
+    if wanted is None:
+        return
+    asked = wanted.embedder
+    if (asked.provider, asked.model, asked.dimensions or 0, wanted.version) != found:
+        raise Conflict(f"collection {collection!r} has another embedder than {asked} now: ask again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

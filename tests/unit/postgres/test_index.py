@@ -15,6 +15,12 @@ from embedq.testing.stores.stage import NOON, NOTES, declaration, take
 WORTH = 300
 INDEXED = "SELECT indexdef FROM pg_indexes WHERE indexname = 'vector_1_nearest'"
 
+TOLD = "SELECT pg_stat_force_next_flush(); SELECT 1"
+LOOKED_AT = """
+SELECT t.seq_tup_read + coalesce(t.idx_tup_fetch, 0) FROM pg_stat_user_tables t, pg_stat_clear_snapshot() s
+WHERE t.relname = 'vector_1'
+"""
+
 
 @pytest.fixture
 def dimensions() -> int:
@@ -61,6 +67,21 @@ async def test_an_index_is_made_when_vectors_are_worth_it(store: PostgresStore, 
     assert (hits[0].id, round(hits[0].score, 4)) == ("r7", 1.0)
 
 
+async def test_the_index_is_what_finds_them(store: PostgresStore, dimensions: int) -> None:
+    """Few of many vectors are looked at, and no setting of the session is left behind."""
+    await fill(store, 1000, dimensions)
+    assert await store.finish(now=NOON) == 1
+    async with store._database._pool.here().connection() as db:
+        await db.execute(TOLD)
+        before = await db.fetchval(LOOKED_AT)
+    await store.search_vector(NOTES, vector_number(1, dimensions), Query(k=3))
+    async with store._database._pool.here().connection() as db:
+        await db.execute(TOLD)
+        looked_at = await db.fetchval(LOOKED_AT) - before
+        assert 0 < looked_at < 1000
+        assert await db.fetchval("SHOW enable_sort") == "on"
+
+
 async def test_a_filter_never_cuts_the_answer_short(store: PostgresStore, dimensions: int) -> None:
     """What the index does not offer is found all the same."""
     await fill(store, 1000, dimensions)
@@ -71,6 +92,22 @@ async def test_a_filter_never_cuts_the_answer_short(store: PostgresStore, dimens
 
     assert len(rare) == 10
     assert len(every) == 1000
+
+
+async def test_what_the_index_gives_up_on_is_found_by_looking_at_everything(
+    store: PostgresStore, postgres_url: str, dimensions: int
+) -> None:
+    """An index stops after so many vectors, however few of them a filter has let pass."""
+    await fill(store, 1000, dimensions)
+    assert await store.finish(now=NOON) == 1
+    [row] = await store._database.fetch("SELECT current_database() AS name")
+    await store._database.fetch(f'ALTER DATABASE "{row["name"]}" SET hnsw.max_scan_tuples = 1')
+    impatient = await PostgresStore.open(postgres_url)
+
+    rare = await impatient.search_vector(NOTES, vector_number(1, dimensions), Query(k=10, filter={"rare": True}))
+
+    assert len({hit.id for hit in rare}) == len(rare) == 10
+    await impatient.close()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from embedq.model import (
     Query,
     Record,
     RecordId,
+    Shown,
     Vector,
     Worker,
     WorkerId,
@@ -66,11 +67,16 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
         """See `ports.Reading`."""
         return await self._corpus.search_words(collection, words, query)
 
+    async def show(
+        self, collection: str, records: Sequence[RecordId], *, max_bytes: int | None = None
+    ) -> tuple[Sequence[Shown], Freshness]:
+        """See `ports.Reading`."""
+        shown, found = await self._corpus.show(collection, records, max_bytes=max_bytes)
+        return shown, await self._with_waiting(collection, found)
+
     async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
         """See `ports.Reading`."""
-        found = await self._corpus.freshness(collection, now=now)
-        waiting = await self._queue.waiting(collection, now=now)
-        return replace(found, pending=waiting.jobs, oldest_pending=waiting.oldest)
+        return await self._with_waiting(collection, await self._corpus.freshness(collection, now=now), now)
 
     async def pause(self) -> None:
         """See `ports.Pausing`."""
@@ -112,6 +118,11 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
     async def close(self) -> None:
         """See `ports.Store`."""
         await asyncio.gather(self._queue.close(), self._corpus.close())
+
+    async def _with_waiting(self, collection: str, found: Freshness, now: datetime | None = None) -> Freshness:
+        """Say what waits in the queue: the corpus cannot know."""
+        waiting = await self._queue.waiting(collection, now=now)
+        return replace(found, pending=waiting.jobs, oldest_pending=waiting.oldest)
 
     async def _with_jobs(self, collection: str, records: Sequence[Record]) -> list[Record]:
         """Say which job each record has."""

@@ -91,5 +91,10 @@ async def find(db: Connection, name: str) -> Found:
     """Find a collection as it is now, or say that there is none."""
     row = await db.fetchrow(FIND, name)
     if row is None:
-        raise NotFound(f"no collection {name!r}: declare it, or put a first record into it")
+        raise absent(name)
     return made(row)
+
+
+def absent(name: str) -> NotFound:
+    """Say that there is no such collection."""
+    return NotFound(f"no collection {name!r}: declare it, or put a first record into it")

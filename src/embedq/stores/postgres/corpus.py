@@ -15,6 +15,7 @@ from embedq.model import (
     Receipt,
     Record,
     RecordId,
+    Shown,
     Space,
     SpaceId,
     Vector,
@@ -162,6 +163,13 @@ class PostgresCorpus:
         """See `ports.Reading`."""
         return await self._database.run(lambda db: searching.by_words(db, collection, words, query), repeat=True)
 
+    async def show(
+        self, collection: str, records: Sequence[RecordId], *, max_bytes: int | None = None
+    ) -> tuple[Sequence[Shown], Freshness]:
+        """See `ports.Reading`."""
+        return await self._database.run(lambda db: reading.show(db, collection, records, max_bytes), repeat=True)
+
     async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
         """See `ports.Reading`."""
-        return await self._database.run(lambda db: reading.freshness(db, collection, now), repeat=True)
+        _, found = await self._database.run(lambda db: reading.show(db, collection, [], None, now), repeat=True)
+        return found

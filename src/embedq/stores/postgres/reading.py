@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId
+from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId, Shown
 from embedq.policy.texts import check_answer
-from embedq.stores.columns import Listed, number
-from embedq.stores.postgres.catalogue import Found, find
+from embedq.stores.columns import NO_BOUND, Listed, number
+from embedq.stores.postgres.catalogue import Found, absent, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.keys import SPACE_BITS, job_id
 from embedq.stores.postgres.moments import NOW
@@ -61,12 +61,23 @@ WHERE q.bytes - q.size <= {most}
 """
 HAS_VECTORS = "SELECT to_regclass(format('embedq.vector_%s', $1::int)) IS NOT NULL"
 
-# How far vectors are behind. The oldest open job stands in the line, waits, or is leased.
+# How far vectors are behind, and what is shown of some records, in the order asked for. The oldest open job stands in
+# the line, waits, or is leased. No row: there is no such collection; a row without an id: no such records.
 FRESHNESS = f"""
-SELECT t.*, {NOW} - o.oldest AS waits, embedq.unread($2) AS unread, embedq.doubt($2) AS doubt FROM
-  (SELECT coalesce(sum(open), 0) AS open, coalesce(sum(records), 0) AS records, coalesce(sum(missing), 0) AS missing
-   FROM embedq.tally WHERE collection = $2) t,
-  embedq.oldest($2, $3) o (oldest)
+SELECT t.*, {NOW} - o.oldest AS waits, embedq.unread(c.id) AS unread, embedq.doubt(c.id) AS doubt FROM c, LATERAL (
+  SELECT coalesce(sum(open), 0) AS open, coalesce(sum(records), 0) AS records, coalesce(sum(missing), 0) AS missing
+  FROM embedq.tally WHERE collection = c.id) t, embedq.oldest(c.id, c.space) o (oldest)
+"""
+SOME = """
+SELECT x.id, x.text, x.attributes, m.record IS NULL AS current, e.place
+FROM unnest($3::text[]) WITH ORDINALITY e (id, place)
+JOIN embedq.record x ON x.collection = (SELECT c.id FROM c) AND x.id = e.id
+LEFT JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid WHERE x.valid_to IS NULL ORDER BY e.place
+"""
+SHOW = f"""
+WITH c AS MATERIALIZED (SELECT id, space FROM embedq.collection WHERE name = $2)
+SELECT f.*, r.id, r.text, r.attributes, r.current, r.bytes
+FROM ({FRESHNESS}) f LEFT JOIN ({WITHIN.format(statement=SOME, most="$4::bigint")}) r ON true ORDER BY r.place
 """
 
 
@@ -117,10 +128,24 @@ async def _with_vectors(db: Connection, statement: str, space: int, **columns: s
     return statement.format(join="", **{**columns, **absent})
 
 
-async def freshness(db: Connection, name: str, now: datetime | None) -> Freshness:
-    """Say how far vectors are behind."""
-    collection = await find(db, name)
-    row = await db.fetchrow(FRESHNESS, now, collection.id, collection.space)
+async def show(
+    db: Connection, name: str, records: Sequence[RecordId], max_bytes: int | None, now: datetime | None = None
+) -> tuple[list[Shown], Freshness]:
+    """Read what is shown of live records, and how far vectors are behind."""
+    wanted = list(dict.fromkeys(records))
+    rows = await db.fetch(SHOW, now, name, wanted, NO_BOUND if max_bytes is None else max_bytes)
+    if not rows:
+        raise absent(name)
+    check_answer(rows[-1]["bytes"] or 0, len(rows), max_bytes)
+    shown = [
+        Shown(RecordId(row["id"]), row["text"], json.loads(row["attributes"]), row["current"])
+        for row in rows
+        if row["id"] is not None
+    ]
+    return shown, _freshness(rows[0])
+
+
+def _freshness(row: Mapping[str, Any]) -> Freshness:
     covered = 1.0 if not row["records"] else (row["records"] - row["missing"]) / row["records"]
     return Freshness(
         coverage=covered if row["doubt"] is None else 0.0,

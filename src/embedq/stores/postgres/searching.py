@@ -2,106 +2,81 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId, Vector
 from embedq.policy.texts import check_filter
-from embedq.stores.postgres.catalogue import find
-from embedq.stores.postgres.connection import EXTENSION, Connection
-from embedq.stores.postgres.index import Shape, shape_of
-from embedq.stores.postgres.quoting import quoted
+from embedq.stores.columns import check_space
+from embedq.stores.postgres.catalogue import absent
+from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.vectors import encode
 
 MOST_WORDS = 64
 MOST_CHARACTERS = 10_000  # of a query
 SIMPLE_NAME = re.compile(r"[\w .:-]+")
-COLUMNS = {False: "x.text, x.attributes", True: "'' AS text, '{}' AS attributes"}  # by whether hits are bare
+COLUMNS = {False: "x.text AS words, x.attributes", True: "'' AS words, '{}' AS attributes"}  # by whether hits are bare
+NEAREST = "SELECT * FROM embedq.nearest($1, $2, $3, $4, $5, $6, $7)"
 
-# The nearest records of a collection by cosine. A vector of zeros has no direction: its cosine counts as 0.
-NEAREST = """
-SELECT x.id, {columns}, v.hash <> x.hash AS stale,
-  coalesce(nullif(1 - ({distance}), 'NaN'), 0) AS score
-FROM embedq.vector_{space} v JOIN embedq.record x ON x.rid = v.record
-WHERE v.collection = $2 AND x.valid_to IS NULL {filters}
-ORDER BY {distance} LIMIT $3
-"""
-
-# Any of these words, as the text search parser reads them: a lexeme is quoted, so none of it is syntax.
+# Any of these words, as the text search parser reads them: a lexeme is quoted, so none of it is syntax. No row: there
+# is no such collection; a row without an id: nothing was found.
 WORDS = """
-WITH q AS (
+WITH c AS MATERIALIZED (SELECT id FROM embedq.collection WHERE name = $2), q AS (
   SELECT string_agg('''' || replace(replace(lexeme, chr(92), repeat(chr(92), 2)), '''', '''''') || '''', ' | ')::tsquery
     AS query
   FROM unnest(to_tsvector('pg_catalog.simple', $1)))
-SELECT x.id, {columns}, false AS stale, ts_rank(x.words, q.query) AS score
-FROM q, embedq.record x WHERE x.words @@ q.query AND x.collection = $2 AND x.valid_to IS NULL {filters}
-ORDER BY score DESC, x.rid LIMIT $3
+SELECT h.* FROM c LEFT JOIN (
+  SELECT x.rid, x.id, {columns}, false AS stale, ts_rank(x.words, q.query) AS score FROM q, embedq.record x
+  WHERE x.words @@ q.query AND x.collection = (SELECT c.id FROM c) AND x.valid_to IS NULL
+    AND ($4::text IS NULL OR x.tenant = $4) {filters}
+  ORDER BY score DESC, x.rid LIMIT $3) h ON true
+ORDER BY h.score DESC, h.rid
 """
 
-# An attribute has a value, or is a list that holds it. JSON tells a number from a text, and true from 1.
-HAS = "x.attributes @> ANY ({place}::jsonb[])"
+# An attribute has one of the values in this list of $5, or is a list that holds one. JSON tells a number from a text,
+# and true from 1.
+HAS = "AND x.attributes @> ANY (ARRAY(SELECT jsonb_array_elements($5::jsonb -> {place})))"
 
 
 async def by_vector(db: Connection, name: str, vector: Vector, query: Query) -> list[Hit]:
     """Find the nearest records by cosine."""
-    collection = await find(db, name)
-    shape = await shape_of(db, collection.space)
-    if shape is None:
+    asked = (len(vector), query.k, query.tenant, _wanted(query), query.bare)
+    rows = await db.fetch(NEAREST, name, encode(vector), *asked)
+    if not rows:
+        raise absent(name)
+    space, *found = rows
+    check_space(query.space, name, (space["provider"], space["model"], space["asked"], space["version"]))
+    if space["dimensions"] is None:
         return []
-    if len(vector) != shape.dimensions:
-        raise Invalid(f"The query vector has {len(vector)} numbers; this collection's have {shape.dimensions}.")
-    filters, values = _filters(query, first=4)
-    found, columns = (encode(vector), collection.id, query.k, *values), COLUMNS[query.bare]
-    schema = quoted(await db.fetchval(EXTENSION))
-    rows: Sequence[Any] = []
-    if shape.indexed:
-        rows = await _by_index(db, _nearest(shape, schema, filters, columns, exact=False), found)
-    if len(rows) < query.k:  # a filter may have left nearly nothing of what the index offers: look at everything
-        rows = await db.fetch(_nearest(shape, schema, filters, columns, exact=True), *found)
-    return [_hit(row) for row in rows]
-
-
-async def _by_index(db: Connection, statement: str, values: Sequence[Any]) -> Sequence[Any]:
-    async with db.transaction():
-        await db.execute("SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL enable_sort = off")
-        rows: Sequence[Any] = await db.fetch(statement, *values)
-        return rows
-
-
-def _nearest(shape: Shape, schema: str, filters: str, columns: str, *, exact: bool) -> str:
-    kind = f"{schema}.vector" if exact else f"{schema}.{shape.kind}"
-    side = f"(v.embedding::{kind}({shape.dimensions}))" if not exact else "v.embedding"
-    distance = f"{side} OPERATOR({schema}.<=>) $1::{schema}.vector::{kind}"
-    if exact:
-        distance = f"({distance}) + 0.0"  # an index cannot serve this order
-    return NEAREST.format(space=shape.space, columns=columns, distance=distance, filters=filters)
+    if len(vector) != space["dimensions"]:
+        raise Invalid(f"The query vector has {len(vector)} numbers; this collection's have {space['dimensions']}.")
+    exact = [row for row in found if row["exact"]]
+    return [_hit(row) for row in exact or found]
 
 
 async def by_words(db: Connection, name: str, words: str, query: Query) -> list[Hit]:
     """Find records by words."""
-    collection = await find(db, name)
     wanted = " ".join(words.replace("\0", " ")[:MOST_CHARACTERS].split()[:MOST_WORDS])
-    if not wanted:
-        return []
-    filters, values = _filters(query, first=4)
-    statement = WORDS.format(columns=COLUMNS[query.bare], filters=filters)
-    rows = await db.fetch(statement, wanted, collection.id, query.k, *values)
-    return [_hit(row) for row in rows]
+    filters = " ".join(HAS.format(place=place) for place in range(len(query.filter)))
+    statement = WORDS.format(columns=COLUMNS[query.bare], filters=filters or "AND $5::jsonb IS NULL")
+    rows = await db.fetch(statement, wanted, name, query.k, query.tenant, _wanted(query))
+    if not rows:
+        raise absent(name)
+    return [_hit(row) for row in rows if row["id"] is not None]
 
 
-def _filters(query: Query, *, first: int) -> tuple[str, list[Any]]:
-    """Write filter and tenant as conditions. Names and values travel as parameters only."""
+def _wanted(query: Query) -> str | None:
+    """Write a filter: per attribute a list of what a record's attributes must hold one of."""
     check_filter(query.filter.keys())
-    conditions, values = list[str](), list[Any]()
-    if query.tenant is not None:
-        conditions.append(f"AND x.tenant = ${first}")
-        values.append(query.tenant)
-    for name, wanted in query.filter.items():
-        conditions.append("AND " + HAS.format(place=f"${first + len(values)}"))
-        one_of = wanted if isinstance(wanted, list | tuple) else [wanted]
-        values.append([part for value in one_of for part in _has(name, value)])
-    return " ".join(conditions), values
+    if not query.filter:
+        return None
+    return f"[{', '.join(_one_of(name, wanted) for name, wanted in query.filter.items())}]"
+
+
+def _one_of(name: str, wanted: object) -> str:
+    values = wanted if isinstance(wanted, list | tuple) else [wanted]
+    return f"[{', '.join(part for value in values for part in _has(name, value))}]"
 
 
 def _has(name: str, value: object) -> tuple[str, str]:
@@ -117,7 +92,7 @@ def _hit(row: Mapping[str, Any]) -> Hit:
     return Hit(
         id=RecordId(row["id"]),
         score=float(row["score"]),
-        text=row["text"],
+        text=row["words"],
         attributes=json.loads(row["attributes"]),
         stale=row["stale"],
     )

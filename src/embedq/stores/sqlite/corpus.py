@@ -17,6 +17,7 @@ from embedq.model import (
     Receipt,
     Record,
     RecordId,
+    Shown,
     Space,
     SpaceId,
     Vector,
@@ -127,9 +128,16 @@ class SqliteRecords:
         """See `ports.Reading`."""
         return await self._file.read(lambda db: searching.by_words(db, collection, words, query))
 
+    async def show(
+        self, collection: str, records: Sequence[RecordId], *, max_bytes: int | None = None
+    ) -> tuple[Sequence[Shown], Freshness]:
+        """See `ports.Reading`."""
+        return await self._file.read(lambda db: reading.show(db, collection, records, max_bytes, clock()))
+
     async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
         """See `ports.Reading`."""
-        return await self._file.read(lambda db: reading.freshness(db, collection, stamp(now, clock())))
+        _, found = await self._file.read(lambda db: reading.show(db, collection, [], None, stamp(now, clock())))
+        return found
 
     async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
         """See `ports.Keeping`."""

@@ -17,6 +17,7 @@ from embedq.model import (
     Reason,
     Record,
     RecordId,
+    Shown,
     SpaceId,
     Vector,
 )
@@ -41,6 +42,13 @@ LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?1
 GET = f"""
 SELECT {COLUMNS}, CASE WHEN ?4 THEN v.embedding END FROM json_each(?3) e
 CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value {JOINED} WHERE x.valid_to IS NULL
+"""
+
+# What an answer shows of some records.
+SHOW = """
+SELECT x.rid, x.id, x.text, x.attributes, v.embedding IS NOT NULL AND v.hash = x.hash FROM json_each(?3) e
+CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
+LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?1 WHERE x.valid_to IS NULL
 """
 
 OF_TENANT = "(?5 IS NULL OR x.tenant = ?5)"
@@ -133,9 +141,20 @@ def known(db: sqlite3.Connection, space: SpaceId, hashes: Sequence[ContentHash])
     return {hashes[place]: np.frombuffer(blob, dtype="<f4") for place, blob in rows}
 
 
-def freshness(db: sqlite3.Connection, name: str, now: int) -> Freshness:
-    """Say how far vectors are behind."""
+def show(
+    db: sqlite3.Connection, name: str, records: Sequence[RecordId], max_bytes: int | None, now: int
+) -> tuple[list[Shown], Freshness]:
+    """Read what is shown of live records, in the order asked for, and how far vectors are behind."""
     collection = find(db, name)
+    found, size = list[Shown](), 0
+    for row in db.execute(SHOW, (collection.space, collection.id, names(records))):
+        size += _size(row)
+        found.append(Shown(RecordId(row[1]), row[2], json.loads(row[3]), bool(row[4])))
+        check_answer(size, len(found), max_bytes)
+    return found, _freshness(db, collection, now)
+
+
+def _freshness(db: sqlite3.Connection, collection: Found, now: int) -> Freshness:
     opened, records, missing = db.execute(TALLY, (collection.id,)).fetchone()
     (oldest,) = db.execute(OLDEST, (collection.space, collection.id)).fetchone()
     return Freshness(

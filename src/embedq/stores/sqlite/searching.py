@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId
 from embedq.policy.texts import check_filter
+from embedq.stores.columns import check_space
 from embedq.stores.sqlite.collections import Found, find
 
 MOST_WORDS = 64
 SIMPLE_NAME = re.compile(r"[\w .:-]+")
 COLUMNS = {False: "x.text, x.attributes", True: "'', '{}'"}  # by whether hits are bare
+
+SPACE = "SELECT provider, model, asked, version FROM embedq_space WHERE id = ?"
 
 # The records that a filter and a tenant allow.
 ALLOWED = "SELECT x.rid FROM embedq_record x WHERE x.collection = ? AND x.valid_to IS NULL {filters} ORDER BY x.rid"
@@ -50,6 +53,7 @@ AND json_type(x.attributes, ?) <> 'object' AND EXISTS (SELECT 1 FROM json_each(x
 def allowed(db: sqlite3.Connection, name: str, query: Query) -> tuple[Found, NDArray[np.int64] | None]:
     """List the records that filter and tenant allow; None: all of the collection."""
     collection = find(db, name)
+    check_space(query.space, name, db.execute(SPACE, (collection.space,)).fetchone())
     if not query.filter and query.tenant is None:
         return collection, None
     filters, values = _filters(query)

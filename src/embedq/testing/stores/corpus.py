@@ -3,7 +3,7 @@
 import pytest
 
 from embedq.errors import Conflict, Invalid, NotFound
-from embedq.model import EmbeddingStatus, JobStatus, NewRecord, Patch, Priority, Reason, RecordId
+from embedq.model import EmbeddingStatus, JobStatus, NewRecord, Patch, Priority, Query, Reason, RecordId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     MINUTE,
@@ -19,6 +19,7 @@ from embedq.testing.stores.stage import (
     read,
     take,
     take_one,
+    vector_of,
     write,
     write_many,
 )
@@ -105,6 +106,11 @@ class CorpusFacts(Stage):
             store.patch("nowhere", RecordId("a"), Patch(text="B"), now=NOON),
             store.drop("nowhere"),
             store.freshness("nowhere"),
+            store.show("nowhere", nothing),
+            store.show("nowhere", []),
+            store.search_words("nowhere", "A", Query()),
+            store.search_words("nowhere", "", Query()),
+            store.search_vector("nowhere", vector_of("A"), Query()),
         ):
             with pytest.raises(NotFound):
                 await act

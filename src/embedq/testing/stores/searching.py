@@ -1,9 +1,11 @@
 """Search by vector and by words."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from embedq.errors import Conflict, TooLarge
 from embedq.model import NewRecord, Query, RecordId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
@@ -206,6 +208,42 @@ class SearchFacts(Stage):
         assert await store.search_vector(NOTES, vector_of("A"), Query()) == []
         assert await store.search_words(NOTES, "A", Query()) == []
         assert await store.search_words(NOTES, "  ", Query()) == []
+
+    async def test_a_vector_of_another_space_is_refused(self, store: Store) -> None:
+        """A collection that was declared anew with another embedder never answers with that one's cosines."""
+        await write(store, "A")
+        await embed_all(store)
+        [space] = await store.spaces()
+        own, other = Query(space=space), Query(space=replace(space, version=space.version + 1))
+
+        assert [hit.id for hit in await store.search_vector(NOTES, vector_of("A"), own)] == ["a"]
+        with pytest.raises(Conflict):
+            await store.search_vector(NOTES, vector_of("A"), other)
+
+    async def test_an_answer_shows_live_records_as_they_are_now(self, store: Store) -> None:
+        """In the order asked for, each once, and whether their vectors are current; beside it, the freshness."""
+        await write_many(store, 3)
+        await embed_all(store)
+        await write(store, "edited", "r1")
+        await store.delete(NOTES, [RecordId("r0")], now=NOON)
+
+        shown, fresh = await store.show(NOTES, [RecordId(name) for name in ("r2", "r1", "r0", "none", "r2")])
+
+        assert [(one.id, one.text, one.current) for one in shown] == [("r2", "text r 2", True), ("r1", "edited", False)]
+        assert [dict(one.attributes) for one in shown] == [{}, {}]
+        assert (fresh.coverage, fresh.pending) == (0.5, 1)
+
+    async def test_an_answer_that_is_too_large_is_not_shown(self, store: Store) -> None:
+        """One record is always shown; several only up to the bound."""
+        await write(store, "A" * 100, "a")
+        await write(store, "B" * 100, "b")
+        both = [RecordId("a"), RecordId("b")]
+
+        with pytest.raises(TooLarge):
+            await store.show(NOTES, both, max_bytes=150)
+        for ids, most in ((both[:1], 50), (both, 1000)):
+            shown, _ = await store.show(NOTES, ids, max_bytes=most)
+            assert [one.id for one in shown] == ids
 
     async def test_search_finds_records_of_its_collection_only(self, store: Store) -> None:
         """Two collections may hold the same ids and texts."""

@@ -6,8 +6,8 @@
 CREATE FUNCTION entry_points() RETURNS TABLE (kind text, function oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
-    ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'noted_rows', 'oldest', 'place', 'space_number', 'stored', 'trouble_of',
-      'truncated', 'unread']),
+    ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'nearest', 'noted_rows', 'oldest', 'place', 'space_number', 'stored',
+      'trouble_of', 'truncated', 'unread']),
     ('writer', ARRAY['arm_unchanged', 'cancel', 'delete_json', 'delete_records', 'enqueue', 'fold', 'learn', 'put', 'put_json',
       'remove_dropped']),
     ('worker', ARRAY['changed_tables', 'complete_and_lease', 'gather', 'hand_back', 'hold_records', 'known', 'lease',
