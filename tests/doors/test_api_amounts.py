@@ -24,7 +24,7 @@ async def test_only_the_final_hits_are_read(make: Make, monkeypatch: pytest.Monk
     await world.client.put("notes", [{"id": f"{n:02}", "text": f"{LONG} {n}"} for n in range(60)])
     await world.embed_all()
     kind, bare = type(world.store), list[bool]()
-    get, near, worded = kind.get, kind.search_vector, kind.search_words
+    show, near, worded = kind.show, kind.search_vector, kind.search_words
 
     async def by_vector(self: Any, name: str, vector: Any, query: Query) -> Any:  # noqa: ANN401 as it is
         bare.append(query.bare)
@@ -36,9 +36,9 @@ async def test_only_the_final_hits_are_read(make: Make, monkeypatch: pytest.Monk
 
     async def counted(self: Any, collection: str, ids: Any, **others: Any) -> Any:  # noqa: ANN401 as it is
         read.append(len(ids))
-        return await get(self, collection, ids, **others)
+        return await show(self, collection, ids, **others)
 
-    for name, spy in (("get", counted), ("search_vector", by_vector), ("search_words", by_words)):
+    for name, spy in (("show", counted), ("search_vector", by_vector), ("search_words", by_words)):
         monkeypatch.setattr(kind, name, spy)
     answer = await world.http.post("/collections/notes/search", json={"query": f"{LONG} 7", "k": 3, "mode": mode})
 

@@ -10,6 +10,8 @@ import pytest
 import embedq
 from embedq.errors import Conflict, Invalid, NotFound, SettingsError, TooLarge
 from embedq.model import EmbeddingStatus, Priority, WorkerId, WorkerInfo
+from embedq.policy import texts
+from embedq.stores.sqlite import SqliteStore, putting
 from embedq.upkeep import HostLiveness
 
 
@@ -48,6 +50,22 @@ async def test_the_first_put_declares_the_collection(eq: embedq.EmbedQ) -> None:
     assert found.declaration.text_from is None
     assert str(found.declaration.embedder) == "fake"
     assert [one.declaration.name for one in await eq.collections()] == ["notes"]
+
+
+async def test_a_put_is_judged_once_and_its_collection_looked_up_once(
+    eq: embedq.EmbedQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On its whole way to the database; the client's own list of collections is not asked for."""
+    await eq.put("notes", [{"id": "a", "text": "x"}])
+    judged, looked_up, listed = list[object](), list[str](), list[object]()
+    check, find, collections = texts.check_attributes, putting.find, SqliteStore.collections
+    monkeypatch.setattr(texts, "check_attributes", lambda *given: (judged.append(given), check(*given)))
+    monkeypatch.setattr(putting, "find", lambda db, name: (looked_up.append(name), find(db, name))[1])
+    monkeypatch.setattr(SqliteStore, "collections", lambda store: (listed.append(store), collections(store))[1])
+
+    await eq.put("notes", [{"id": str(n), "text": "y", "attributes": {"n": n}} for n in range(3)])
+
+    assert (len(judged), looked_up, listed) == (3, ["notes"], [])
 
 
 async def test_strict_refuses_an_undeclared_collection(tmp_path: Path) -> None:
@@ -102,6 +120,19 @@ async def test_the_limit_of_texts_is_a_setting(tmp_path: Path) -> None:
     async with embedq.open(f"sqlite:///{tmp_path}/notes.db", embedder="fake", max_text_bytes=10) as eq:
         with pytest.raises((Invalid, TooLarge), match="EMBEDQ_MAX_TEXT_BYTES"):
             await eq.put("notes", [{"id": "a", "text": "x" * 11}])
+
+
+async def test_a_text_made_from_attributes_has_the_same_bound(tmp_path: Path) -> None:
+    """Nobody has seen it before the store makes it, so it is measured there: in a put and in a change."""
+    async with embedq.open(f"sqlite:///{tmp_path}/notes.db", embedder="fake", max_text_bytes=10) as eq:
+        await eq.declare("notes", text_from=["title", "body"])
+        await eq.put("notes", [{"id": "a", "attributes": {"title": "12345", "body": "6789"}}])
+        for act in (
+            eq.put("notes", [{"id": "b", "attributes": {"title": "12345", "body": "67890"}}]),
+            eq.patch("notes", "a", {"attributes": {"body": "67890"}}),
+        ):
+            with pytest.raises(Invalid, match="EMBEDQ_MAX_TEXT_BYTES"):
+                await act
 
 
 async def test_records_are_read_changed_and_deleted(eq: embedq.EmbedQ) -> None:

@@ -13,6 +13,7 @@ from embedq.client.intake import (
     read_records,
     read_retry,
     read_text_from,
+    with_textless,
 )
 from embedq.errors import Invalid, TooLarge
 from embedq.model import NewRecord, Priority, RecordId, RetryPolicy
@@ -127,3 +128,15 @@ def test_ids_are_a_list_and_each_counts_once() -> None:
     assert read_ids(["b", "a", "b"]) == ["b", "a"]
     with pytest.raises(Invalid):
         read_ids("abc")
+
+
+def test_what_has_no_text_is_named_with_the_rest() -> None:
+    """A batch that is refused anyway is judged whole, by the collection's own way to make texts."""
+    batch: list[Any] = [{"id": "a", "attributes": {"title": "T"}}, {"id": "b"}, {"text": "no id"}]
+    with pytest.raises(Invalid) as refusal:
+        read_records(batch, LIMITS)
+
+    told = with_textless(refusal.value, batch, ("title",))
+
+    assert set(told.problems) == {1, 2}
+    assert "2 of 3 records refused, so none is stored: [1] nothing to embed" in str(told)

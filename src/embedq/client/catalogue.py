@@ -56,6 +56,11 @@ class Catalogue:
             found = await self.look_up(name)
         return found
 
+    async def text_from(self, name: str) -> tuple[str, ...] | None:
+        """Say which attributes make the texts of a collection; None: records bring their own, or it is not declared."""
+        found = await self.find(name)
+        return found.declaration.text_from if found else None
+
     async def declare(self, declaration: Declaration) -> Collection:
         """Declare a collection and remember it."""
         made = await self._store.declare(declaration)

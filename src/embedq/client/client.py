@@ -19,6 +19,7 @@ from embedq.client.intake import (
     read_retry,
     read_status,
     read_text_from,
+    with_textless,
 )
 from embedq.client.options import ClientOptions
 from embedq.client.owned import no_record, owned
@@ -57,13 +58,13 @@ class Client:
         self._options = options
         self._telemetry = telemetry
         self._catalogue = Catalogue(store, strict=options.strict)
-        self._searching = Searching(store, embedders, options=options, telemetry=telemetry)
+        self._searching = Searching(store, self._catalogue, embedders, options=options, telemetry=telemetry)
         self.tables = Tables(store, embedders, options=options, telemetry=telemetry)
 
     async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
         """Refuse what `put` would refuse, without writing; answer with the records as they were read."""
-        batch, text_from = await self._read(collection, records)
-        check_texts(batch, text_from)
+        batch = await self._read(collection, records)
+        check_texts(batch, await self._catalogue.text_from(collection))
         return batch
 
     async def put(
@@ -75,13 +76,12 @@ class Client:
         caller's `connection` the write becomes part of the caller's transaction; the collection must be there then.
         """
         started = monotonic()
-        batch, _ = await self._read(collection, records)
-        await self._ready(collection, declare=connection is None)
+        batch = await self._read(collection, records)
+        check_collection(collection)
         try:
             receipts = await self._store.put(collection, batch, connection=connection)
-        except NotFound:  # dropped by another process since we last looked
-            self._catalogue.forget(collection)
-            await self._ready(collection, declare=connection is None)
+        except NotFound:
+            await self._make(collection, batch, declare=connection is None)
             receipts = await self._store.put(collection, batch, connection=connection)
         spent = monotonic() - started
         self._telemetry.emit(Event.PUT, level="debug", collection=collection, records=len(batch), seconds=spent)
@@ -195,11 +195,7 @@ class Client:
         Without a query vector, `auto` and `hybrid` answer by words and say why; `semantic` raises SearchUnavailable.
         """
         asked = self._searching.read(query, k=k, mode=mode, filter=filter, tenant=tenant)
-        try:
-            return await self._searching.answer(await self._catalogue.look_up_learnt(collection), asked)
-        except (NotFound, Conflict):  # dropped or declared anew by another process since we last looked
-            self._catalogue.forget(collection)
-            return await self._searching.answer(await self._catalogue.look_up_learnt(collection), asked)
+        return await self._searching.answer(collection, asked)
 
     async def wait(
         self,
@@ -278,22 +274,22 @@ class Client:
         await self.collection(collection)
         return await owned(self._store, collection, ids, tenant=tenant, every=every)
 
-    async def _read(
-        self, collection: str, records: Sequence[RecordLike]
-    ) -> tuple[list[NewRecord], tuple[str, ...] | None]:
-        """Read a batch for a collection; a first one is judged whole, so that a refused one declares nothing."""
-        known = await self._catalogue.find(collection)
-        text_from = known.declaration.text_from if known else None
-        batch = read_records(records, self._options.limits, text_from)
-        if known is None:
-            check_texts(batch, text_from)
-        return batch, text_from
+    async def _read(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
+        """Read a batch, or refuse it with all that is wrong with it."""
+        try:
+            return read_records(records, self._options.limits)
+        except Invalid as refused:
+            if not refused.problems:
+                raise
+            raise with_textless(refused, records, await self._catalogue.text_from(collection)) from None
 
-    async def _ready(self, name: str, *, declare: bool) -> None:
-        """See that a collection is there before it is written to."""
+    async def _make(self, name: str, batch: Sequence[NewRecord], *, declare: bool) -> None:
+        """Declare a collection by its first batch, which is judged whole before: a refused one declares nothing."""
+        self._catalogue.forget(name)
         try:
             await self._catalogue.look_up(name)
         except NotFound:
+            check_texts(batch, None)
             if self._options.strict or not declare:
                 raise
             await self.declare(name)

@@ -7,15 +7,16 @@ from typing import Any
 from embedq.errors import Invalid, TooLarge
 from embedq.model import EmbeddingStatus, NewRecord, Patch, Priority, RecordId, RetryPolicy
 from embedq.policy.texts import (
+    MAX_BATCH,
     Limits,
     check_attributes,
     check_filter,
     check_id,
     check_name,
-    check_record,
-    check_records,
     check_text,
     compose,
+    problems_of,
+    refusal,
 )
 
 MAX_TEXT_FIELDS = 64
@@ -30,13 +31,12 @@ RecordLike = Mapping[str, Any] | NewRecord
 PriorityLike = Priority | int | str | None
 
 
-def read_records(
-    items: Sequence[RecordLike], limits: Limits, text_from: Sequence[str] | None = None
-) -> list[NewRecord]:
-    """Read a batch, or refuse all of it and name every bad record by its position.
-
-    Texts are judged here only to name all that is wrong at once: a store that knows a newer `text_from` decides.
-    """
+def read_records(items: Sequence[RecordLike], limits: Limits) -> list[NewRecord]:
+    """Read a batch, or refuse all of it and name every bad record by its position. Whoever writes it need not look."""
+    if not items:
+        raise Invalid("no records: send one record, or a list that is not empty")
+    if len(items) > MAX_BATCH:
+        raise TooLarge(f"{len(items)} records in one request: send at most {MAX_BATCH}")
     problems: dict[int, str] = {}
     records: dict[int, NewRecord] = {}
     for position, item in enumerate(items):
@@ -44,29 +44,31 @@ def read_records(
             records[position] = read_record(item)
         except Invalid as problem:
             problems[position] = str(problem)
-    try:
-        check_records(list(records.values()) if not problems else [], limits)
-    except Invalid as refused:
-        problems |= refused.problems or _problems_of(records, limits)
-        if not problems:
-            raise
-        problems |= {at: what for at, what in _textless(records, text_from).items() if at not in problems}
-        raise Invalid(_refusal(problems, len(items)), problems=dict(sorted(problems.items()))) from None
+    if problems := problems | problems_of(records, limits):
+        raise refusal(problems, len(items))
     return list(records.values())
 
 
 def check_texts(records: Sequence[NewRecord], text_from: Sequence[str] | None) -> None:
     """Refuse records that would have no text to embed."""
     if problems := _textless(dict(enumerate(records)), text_from):
-        raise Invalid(_refusal(problems, len(records)), problems=problems)
+        raise refusal(problems, len(records))
+
+
+def with_textless(refused: Invalid, items: Sequence[RecordLike], text_from: Sequence[str] | None) -> Invalid:
+    """Name those of a refused batch that would have no text either: one look mends all.
+
+    Texts are judged here for that only: a store that knows a newer `text_from` decides.
+    """
+    sound = {at: read_record(item) for at, item in enumerate(items) if at not in refused.problems}
+    return refusal({**refused.problems, **_textless(sound, text_from)}, len(items))
 
 
 def _textless(records: Mapping[int, NewRecord], text_from: Sequence[str] | None) -> dict[int, str]:
     problems: dict[int, str] = {}
     for position, record in records.items():
-        attributes = record.attributes if isinstance(record.attributes, Mapping) else {}
         try:
-            compose(text_from, record.text if isinstance(record.text, str) else None, attributes)
+            compose(text_from, record.text, record.attributes or {})
         except Invalid as problem:
             problems[position] = str(problem)
     return problems
@@ -223,23 +225,6 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, str]:
-    problems: dict[int, str] = {}
-    for position, record in records.items():
-        try:
-            check_record(record, limits)
-        except (Invalid, TooLarge) as problem:
-            problems[position] = str(problem)
-    return problems
-
-
-def _refusal(problems: Mapping[int, str], total: int) -> str:
-    first = "; ".join(f"[{position}] {what}" for position, what in sorted(problems.items())[:5])
-    if total == 1:
-        return f"the record is refused: {problems[0]}"
-    return f"{len(problems)} of {total} records refused, so none is stored: {first}"
 
 
 def _only(item: Mapping[str, Any], known: frozenset[str], what: str) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
+from embedq.client.catalogue import Catalogue
 from embedq.client.intake import read_filter
 from embedq.client.options import ClientOptions
 from embedq.client.queries import Embedders, NoVector, QueryVectors
-from embedq.errors import Invalid, SearchUnavailable
+from embedq.errors import Conflict, Invalid, NotFound, SearchUnavailable
 from embedq.model import Answer, Collection, Freshness, Hit, Query, SearchMode, Shown, Vector
 from embedq.policy.ranking import fuse, without_stop_words
 from embedq.policy.texts import check_id
@@ -36,9 +37,18 @@ class Asked:
 class Searching:
     """Answers searches of a store."""
 
-    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
-        """Search this store; embed queries with these embedders."""
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        embedders: Embedders,
+        *,
+        options: ClientOptions,
+        telemetry: Telemetry,
+    ) -> None:
+        """Search the collections of this store; embed queries with these embedders."""
         self._store = store
+        self._catalogue = catalogue
         self._options = options
         self._telemetry = telemetry
         self._vectors = QueryVectors(store, embedders, options=options, telemetry=telemetry)
@@ -59,7 +69,15 @@ class Searching:
             check_id(tenant, what="tenant")
         return Asked(words=words, mode=_mode(mode), query=Query(k=k, filter=read_filter(filter), tenant=tenant))
 
-    async def answer(self, collection: Collection, asked: Asked) -> Answer:
+    async def answer(self, name: str, asked: Asked) -> Answer:
+        """Answer a search of a collection as it is now, whatever this process remembers of it."""
+        try:
+            return await self._answer(await self._catalogue.look_up_learnt(name), asked)
+        except (NotFound, Conflict):  # dropped or declared anew by another process since we last looked
+            self._catalogue.forget(name)
+            return await self._answer(await self._catalogue.look_up_learnt(name), asked)
+
+    async def _answer(self, collection: Collection, asked: Asked) -> Answer:
         """Answer a search; where no query vector can be had, words answer, and the answer says why."""
         started = monotonic()
         vector, reason = await self._vector(collection, asked)

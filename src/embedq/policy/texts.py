@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from embedq.errors import Invalid, TooLarge
-from embedq.model import ContentHash, NewRecord
+from embedq.model import ContentHash, NewRecord, Patch
 
 MAX_ID_BYTES = 512
 MAX_BATCH = 1000
@@ -59,15 +59,20 @@ def check_name(name: str) -> None:
         raise Invalid(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no control characters")
 
 
-def check_records(records: Sequence[NewRecord], limits: Limits) -> None:
-    """Refuse a batch with a bad record, and name all the bad ones by their position."""
-    if not records:
-        raise Invalid("no records: send one record, or a list that is not empty")
-    if len(records) > MAX_BATCH:
-        raise TooLarge(f"{len(records)} records in one request: send at most {MAX_BATCH}")
+def refusal(problems: Mapping[int, str], total: int) -> Invalid:
+    """Refuse a batch, all of it, and name every bad record by its position."""
+    named = dict(sorted(problems.items()))
+    if total == 1:
+        return Invalid(f"the record is refused: {named[0]}", problems=named)
+    first = "; ".join(f"[{position}] {what}" for position, what in list(named.items())[:5])
+    return Invalid(f"{len(named)} of {total} records refused, so none is stored: {first}", problems=named)
+
+
+def problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, str]:
+    """Say what is wrong with records, by their positions: each on its own, and an id that stands twice."""
     problems: dict[int, str] = {}
     seen: dict[str, int] = {}
-    for position, record in enumerate(records):
+    for position, record in records.items():
         try:
             check_record(record, limits)
             if record.id in seen:
@@ -75,12 +80,21 @@ def check_records(records: Sequence[NewRecord], limits: Limits) -> None:
             seen[record.id] = position
         except (Invalid, TooLarge) as problem:
             problems[position] = str(problem)
-    if problems:
-        raise Invalid(
-            f"{len(problems)} of {len(records)} records are refused, so none is stored: "
-            + "; ".join(f"[{position}] {what}" for position, what in list(problems.items())[:5]),
-            problems=problems,
-        )
+    return problems
+
+
+def patched(record: NewRecord, change: Patch, text_from: Sequence[str] | None, limits: Limits) -> NewRecord:
+    """Merge a change into a record as it is stored; what makes its own text keeps the stored one if none is sent."""
+    merged = {**(record.attributes or {}), **(change.attributes or {})}
+    text = record.text if change.text is None and text_from is None else change.text
+    made = record._replace(
+        text=text,
+        attributes={name: value for name, value in merged.items() if value is not None},
+        priority=change.priority,
+    )
+    if problems := problems_of({0: made}, limits):
+        raise refusal(problems, 1)
+    return made
 
 
 def check_record(record: NewRecord, limits: Limits) -> None:

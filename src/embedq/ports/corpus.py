@@ -62,7 +62,11 @@ class Writing(Protocol):
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[Receipt]:
-        """Write records and arm their jobs, all or none, on the caller's `connection` if given; receipts in order."""
+        """Write records and arm their jobs, all or none, on the caller's `connection` if given; receipts in order.
+
+        Whoever calls has checked them (`policy.texts.problems_of`). What only the store knows is judged here: whether
+        there is a text, how long one is that is made from attributes, and whose an id is.
+        """
         ...
 
     async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:

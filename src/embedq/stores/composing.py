@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from embedq.errors import Invalid, TooLarge
 from embedq.model import ContentHash, NewRecord
-from embedq.policy.texts import Limits, check_attributes, check_text, compose, hash_of, written
+from embedq.policy.texts import Limits, check_text, compose, hash_of, refusal, written
 
 NONE = "{}"  # no attributes
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 def compose_all(home: Home, records: Sequence[NewRecord], limits: Limits) -> list[Row]:
-    """Make the texts; name every record that has none."""
+    """Make the texts of records that were checked; name every one that has none, and every id that stands twice."""
     rows, problems = [], {}
     seen: set[str] = set()
     for position, record in enumerate(records):
@@ -47,9 +47,8 @@ def compose_all(home: Home, records: Sequence[NewRecord], limits: Limits) -> lis
                 raise Invalid("the id stands here twice: send each id once")  # noqa: TRY301 all problems are gathered
             seen.add(record.id)
             text = compose(home.text_from, record.text, attributes)
-            if home.text_from is not None or record.attributes is not None:
-                check_text(text, limits)
-                check_attributes(attributes, limits)
+            if home.text_from is not None:
+                check_text(text, limits)  # nobody has seen it before
         except (Invalid, TooLarge) as problem:
             problems[position] = str(problem)
             continue
@@ -57,9 +56,5 @@ def compose_all(home: Home, records: Sequence[NewRecord], limits: Limits) -> lis
         noted = written(attributes) if attributes else NONE
         rows.append(Row(position + 1, record.id, text, hash_of(text), noted, record.tenant, priority))
     if problems:
-        raise Invalid(
-            f"{len(problems)} of {len(records)} records are refused, so none is stored: "
-            + "; ".join(f"[{position}] {what}" for position, what in list(problems.items())[:5]),
-            problems=problems,
-        )
+        raise refusal(problems, len(records))
     return rows

@@ -8,7 +8,7 @@ from typing import Any
 
 from embedq.errors import Conflict, NotFound, StoreError
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
-from embedq.policy.texts import Limits
+from embedq.policy.texts import Limits, patched
 from embedq.stores.composing import NONE, Row, compose_all
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.connection import Connection
@@ -85,10 +85,9 @@ async def _patch(
         there = await db.fetchrow(HOLD, collection.id, record)
         if there is None or (change.tenant is not None and change.tenant != there["tenant"]):
             raise NotFound(f"no record {record!r} in collection {name!r}")
-        merged = json.loads(there["attributes"]) | dict(change.attributes or {})
-        attributes = {key: value for key, value in merged.items() if value is not None}
-        text = there["text"] if change.text is None and collection.text_from is None else change.text
-        made = NewRecord(id=record, text=text, attributes=attributes, priority=change.priority, tenant=there["tenant"])
+        attributes = json.loads(there["attributes"])
+        stored = NewRecord(id=record, text=there["text"], attributes=attributes, tenant=there["tenant"])
+        made = patched(stored, change, collection.text_from, limits)
         [receipt] = await put_on(db, collection, [made], limits, now, notify=False)
     return receipt
 

@@ -136,8 +136,7 @@ class SqliteRecords:
 
     async def freshness(self, collection: str, *, now: datetime | None = None) -> Freshness:
         """See `ports.Reading`."""
-        _, found = await self._file.read(lambda db: reading.show(db, collection, [], None, stamp(now, clock())))
-        return found
+        return await self._file.read(lambda db: reading.freshness(db, collection, stamp(now, clock())))
 
     async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
         """See `ports.Keeping`."""

@@ -9,7 +9,7 @@ from embedq.errors import Conflict, NotFound
 from embedq.exchange import Written
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
 from embedq.policy.jobs import put_arms
-from embedq.policy.texts import Limits
+from embedq.policy.texts import Limits, patched
 from embedq.stores.columns import OPEN, read_status
 from embedq.stores.composing import Row, compose_all
 from embedq.stores.sqlite.arming import TRY_AGAIN, Arms, arm, note_missing, raise_priority
@@ -120,11 +120,8 @@ def _merged(
     there = _look_up(tx, collection, [record]).get(record)
     if there is None or not there.live or (change.tenant is not None and change.tenant != there.tenant):
         raise NotFound(f"no record {record!r} in collection {collection.name!r}")
-    merged = json.loads(there.attributes) | dict(change.attributes or {})
-    attributes = {key: value for key, value in merged.items() if value is not None}
-    text = there.text if change.text is None and collection.text_from is None else change.text
-    made = NewRecord(id=record, text=text, attributes=attributes, priority=change.priority, tenant=there.tenant)
-    [row] = compose_all(collection, [made], limits)
+    stored = NewRecord(id=record, text=there.text, attributes=json.loads(there.attributes), tenant=there.tenant)
+    [row] = compose_all(collection, [patched(stored, change, collection.text_from, limits)], limits)
     return row, there
 
 

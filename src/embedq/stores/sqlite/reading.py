@@ -154,6 +154,11 @@ def show(
     return found, _freshness(db, collection, now)
 
 
+def freshness(db: sqlite3.Connection, name: str, now: int) -> Freshness:
+    """Say how far vectors are behind."""
+    return _freshness(db, find(db, name), now)
+
+
 def _freshness(db: sqlite3.Connection, collection: Found, now: int) -> Freshness:
     opened, records, missing = db.execute(TALLY, (collection.id,)).fetchone()
     (oldest,) = db.execute(OLDEST, (collection.space, collection.id)).fetchone()
