@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["EmbedQ", "__version__", "open"]
 
 _FOUND_IN = {"EmbedQ": "embedq.app", "open": "embedq.app"}

@@ -52,7 +52,14 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
         StoreUnusable,
         "{shown} is damaged ({error}): stop all processes and restore it",
     ),
-    (ABSENT_STATES, StoreUnusable, "{shown} lacks what embedq needs ({error}): run `embedq init`"),
+    (
+        ABSENT_STATES,
+        StoreUnusable,
+        (
+            "{shown} lacks what this version of embedq needs ({error}): run `embedq init`, or the same version everywhere "
+            "if a newer one was installed"
+        ),
+    ),
     (
         frozenset({"28000", "28P01"}),
         StoreUnusable,
