@@ -17,15 +17,6 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 HIDDEN = "[hidden]"
 LEAST_SECRET = 4  # a shorter value would blot out half of every line
 TEXT_FACTS = frozenset({"text", "texts", "query", "words", "observations"})
-LOGGED_AS = {  # the names under which log readers look for these
-    "job_id": "jobId",
-    "job_ids": "jobIds",
-    "record_id": "entityName",
-    "error_type": "errorType",
-    "max_attempts": "maxAttempts",
-    "worker_id": "workerId",
-    "rate_limiter": "rateLimiter",
-}
 
 
 class Journal:
@@ -55,7 +46,7 @@ class Journal:
             "level": level,
             "event": event.value,
         }
-        line |= {LOGGED_AS.get(name, name): self._fact(name, value) for name, value in facts.items()}
+        line |= {name: self._fact(name, value) for name, value in facts.items()}
         try:
             self._logger.msg(safe_json(self._render(None, level, line)))
         except (OSError, ValueError):  # a full disk or a closed terminal must not stop the queue

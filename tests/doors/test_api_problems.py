@@ -73,4 +73,4 @@ async def test_an_unexpected_error_leaks_nothing_and_is_told(world: World, monke
     problem(answer, 500, "internal")
     assert "hunter2" not in answer.text
     [(_, level, facts)] = [seen for seen in world.events if seen[0] is Event.REQUEST_FAILED]
-    assert (level, facts["error_type"], facts["error"]) == ("error", "RuntimeError", "password=hunter2")
+    assert (level, facts["errorType"], facts["error"]) == ("error", "RuntimeError", "password=hunter2")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.doors.conftest import Make, World
 
-from embedq.api import Server, serve
+from embedq.api import Server
 from embedq.api.server import bound
 from embedq.errors import SettingsError
 
@@ -158,15 +158,14 @@ def test_a_taken_port_is_said_with_its_setting() -> None:
             bound("127.0.0.1", other.getsockname()[1], keyed=False)
 
 
-async def test_serve_ends_when_its_event_is_set(make: Make) -> None:
-    """`serve` tells its URL once it takes requests, and returns when it is told to stop."""
-    world, stop, urls = await make(), asyncio.Event(), asyncio.Queue[str]()
-    serving = asyncio.create_task(
-        serve(world.api, host="127.0.0.1", port=0, keyed=False, stop=stop, started=urls.put_nowait)
-    )
+async def test_a_server_ends_when_it_is_told_to(make: Make) -> None:
+    """It tells its URL once it takes requests, and returns when it is told to stop."""
+    world, urls = await make(), asyncio.Queue[str]()
+    server = Server(world.api, host="127.0.0.1", port=0, keyed=False)
+    serving = asyncio.create_task(server.run(started=urls.put_nowait))
 
     async with httpx.AsyncClient() as http:
         assert (await http.get(f"{await urls.get()}/health")).status_code == 200
-    stop.set()
+    server.stop()
 
     await asyncio.wait_for(serving, 10)

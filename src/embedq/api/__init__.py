@@ -2,6 +2,6 @@
 
 from embedq.api.application import create_app
 from embedq.api.connections import Bounds
-from embedq.api.server import Server, serve
+from embedq.api.server import Server
 
-__all__ = ["Bounds", "Server", "create_app", "serve"]
+__all__ = ["Bounds", "Server", "create_app"]

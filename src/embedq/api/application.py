@@ -74,7 +74,7 @@ def _handlers(telemetry: Telemetry) -> dict[int | type[Exception], Handler]:
             level="error",
             method=request.method,
             path=request.scope["path"],
-            error_type=type(error).__name__,
+            errorType=type(error).__name__,
             error=str(error),
             stack="".join(format_tb(error.__traceback__)),
         )

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import resource
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,25 +22,6 @@ TICK_SECONDS = 1.0  # the Date header's step, and how often connections are look
 TAKEN_AT_ONCE = 64  # connections, before the first of them is looked at
 WAITING = 1024  # connections that the kernel keeps until then
 NO_FILES_LEFT = "socket.accept() out of system resource"  # what asyncio says of it, some dozen times a second
-
-
-async def serve(
-    app: ASGIApp,
-    *,
-    host: str,
-    port: int,
-    keyed: bool,
-    stop: asyncio.Event | None = None,
-    started: Callable[[str], None] | None = None,
-) -> None:
-    """Serve until `stop` is set, or until SIGTERM or SIGINT where none is given; `started` is told the URL."""
-    server = Server(app, host=host, port=port, keyed=keyed)
-    with _signals(server.stop) if stop is None else contextlib.nullcontext():
-        watching = asyncio.create_task(_when_set(stop or asyncio.Event(), server.stop))
-        try:
-            await server.run(started=started)
-        finally:
-            watching.cancel()
 
 
 class Server:
@@ -175,20 +155,3 @@ def bound(host: str, port: int, *, keyed: bool) -> socket.socket:
         found.close()
         raise SettingsError(f"EMBEDQ_PORT={port}: {host}:{port} cannot be bound ({error.strerror})") from error
     return found
-
-
-async def _when_set(event: asyncio.Event, act: Callable[[], None]) -> None:
-    await event.wait()
-    act()
-
-
-@contextlib.contextmanager
-def _signals(act: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, act)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -1,6 +1,5 @@
 """All duties of one process, started and stopped together."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 from embedq.ports import Attaching, Liveness, Store
@@ -25,14 +24,14 @@ class Upkeep:
         """Keep this store in order."""
         self._options = options
         self._telemetry = telemetry
-        self._reconcile = Reconcile(store, telemetry, one_database=options.one_database)
         self._rescue = Rescue(store, liveness, telemetry, heartbeat=options.heartbeat)
+        reconcile = Reconcile(store, telemetry, one_database=options.one_database)
         self._services = [
             self._periodic("rescue", options.rescue_interval, self._rescue, failed=Event.RESCUE_FAILED),
             self._periodic("watch", options.heartbeat, Watch(store, telemetry, heartbeat=options.heartbeat)),
             self._periodic("purge", options.purge_interval, Purge(store, telemetry, retention=options.retention)),
             self._periodic("finish", options.finish_interval, Finish(store)),
-            self._periodic("reconcile", options.reconcile_interval, self._reconcile),
+            self._periodic("reconcile", options.reconcile_interval, reconcile),
             self._periodic("replay", options.replay_interval, ReplayQuota(store, telemetry, rest=options.quota_rest)),
         ]
         if isinstance(store, Attaching):
@@ -54,10 +53,6 @@ class Upkeep:
         """Stop all."""
         for service in self._services:
             await service.stop()
-
-    async def reconcile(self) -> Mapping[str, int]:
-        """Reconcile on demand; answer with how many jobs were armed in each collection."""
-        return await self._reconcile.walk()
 
     def _periodic(self, name: str, interval: timedelta, duty: Duty, *, failed: Event = Event.UPKEEP_FAILED) -> Periodic:
         return Periodic(name, interval, duty, telemetry=self._telemetry, failed=failed)
