@@ -161,6 +161,17 @@ def test_other_options_alter_and_adopt(shell: Shell, tables: Callable[[str], obj
     assert (one["text"], one["into"], one["attributes"], one["adopted"]) == (["title", "body"], "e", ["kind"], 1500)
 
 
+def test_vectors_that_were_adopted_before_are_not_told_again(shell: Shell, tables: Callable[[str], object]) -> None:
+    """Only a command that asked for it says that it adopted vectors; how many ever were is in the list."""
+    tables(f"{CREATE}; {ROWS}; UPDATE docs SET e = array_fill(id::real, ARRAY[16])::vector")
+
+    first, second = (" ".join(shell.run(*words).stdout.split()) for words in ((*ATTACH, "--adopt"), ATTACH))
+
+    assert first.endswith("1,500 rows looked at, the vectors of 1,500 rows adopted")  # and nothing is to be embedded
+    assert "adopted" not in second
+    assert shell.facts("attachments")["tables"][0]["adopted"] == 1500
+
+
 @pytest.mark.parametrize(
     ("written", "names"),
     [("a,b", ["a", "b"]), ("a, b", ["a", "b"]), ('"a,b",c', ["a,b", "c"]), ('"a""b"', ['a"b']), ("", []),

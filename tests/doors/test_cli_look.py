@@ -119,6 +119,16 @@ def test_the_status_fits_the_screen(width: int) -> None:
     assert ("completed" in "".join(lines)) == (width > 80)
 
 
+def test_the_total_counts_a_table_in_trouble() -> None:
+    """Nobody knows the texts of a table that cannot be followed: neither its row nor the sum calls them embedded."""
+    counts = {"docs": Counts(records=300, missing=10, unsure=300), "notes": Counts(records=100, missing=20)}
+
+    lines = drawn(page(status(counts), "sqlite:///x.db", width=100), 100)
+
+    shares = {line.split()[0]: line.split()[2] for line in lines if line.startswith((" docs", " notes", " all"))}
+    assert shares == {"docs": "0", "notes": "80", "all": "20"}
+
+
 def test_many_collections_leave_room_for_the_rest() -> None:
     """On a screen that cannot scroll, the busiest are shown, and how many are not; the notes stay in sight."""
     counts = {f"c{number:03}": Counts(records=1, completed=1) for number in range(300)}

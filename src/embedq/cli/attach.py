@@ -77,8 +77,9 @@ def attach(  # noqa: PLR0913 each is an option that people write
     if as_json:
         print_json(shapes.Attached.of(found))
     else:
+        adopted = found.adopted if adopt else 0
         pending = counts.get(found.collection, NOTHING).pending
-        _say_attached(found, pending, found.adopted if adopt else 0)
+        _say_attached(found, max(0, pending - adopted), adopted)  # jobs of adopted vectors end without a call
 
 
 def detach(collection: Collection, *, url: Url = None, as_json: Json = False) -> None:

@@ -4,6 +4,7 @@ import json
 import socket
 from typing import Any
 
+import pytest
 from tests.acceptance.processes import Place
 from tests.acceptance.provider import KEY, Provider
 from tests.acceptance.waiting import until
@@ -89,6 +90,29 @@ def test_a_refused_key_is_told_in_the_providers_words(place: Place) -> None:
         assert "OPENAI_API_KEY" in found["message"]
         assert KEY not in f"{ready}{found}"
         assert TEXT not in f"{ready}{found}"
+
+
+@pytest.mark.parametrize("way_out", ["restart", "resume"])
+def test_a_halted_embedder_names_its_way_out(place: Place, way_out: str) -> None:
+    """Health, status and doctor name two ways out of a halt, and each of them leads out."""
+    with Provider("401=1") as provider:
+        settings = {**provider.settings, **BEATS}
+        api = place.up(**settings)
+        api.put({"id": "a", "text": TEXT})
+        api.heard("embedder_halted")
+        note = said(place, "is halted", **settings)
+        assert note.endswith("(restart with the right setting, or `embedq resume` if it was the provider's fault)")
+        assert note in api.http.get("/health/ready").json()["notes"]
+        assert note in finding(place, "workers", code=1, **settings)["message"]
+
+        if way_out == "restart":
+            assert api.leave() == 0
+            api = place.up(**settings)
+        else:
+            assert place.run("resume", **settings).returncode == 0
+
+        api.embedded(1)
+        until(lambda: not [note for note in api.status()["notes"] if "is halted" in note], "no trouble")
 
 
 def test_an_unknown_model_is_told(place: Place) -> None:
