@@ -1,7 +1,6 @@
 """The operator over a real database: what people who run it can rely on."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -312,23 +311,3 @@ async def test_a_pause_is_seen_by_other_processes_views(app: App, tmp_path: Path
         assert (await other.operator.status()).paused
         await other.operator.resume()
         assert not await asyncio.wait_for(app.store.paused(), 5)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    ["DELETE FROM embedq_ready WHERE job = 1", "INSERT INTO embedq_later VALUES (1, 1, 1)"],
-    ids=["in no place", "in two places"],
-)
-async def test_the_doctor_finds_a_misplaced_job_and_mends_it(app: App, tmp_path: Path, spoil: str) -> None:
-    """It is a problem until somebody asks for the repair; then the job is leased once, like the others."""
-    assert (await check(app, "places")).verdict is Verdict.OK
-    with sqlite3.connect(tmp_path / "notes.db") as db:
-        db.execute(spoil)
-
-    found = await check(app, "places")
-    [mended] = [one for one in await app.operator.doctor(repair=True) if one.check == "places"]
-
-    assert (found.verdict, "doctor --repair" in found.message) == (Verdict.PROBLEM, True)
-    assert (mended.verdict, mended.message.startswith("1 job ")) == (Verdict.WARNING, True)
-    assert (await check(app, "places")).verdict is Verdict.OK
-    assert sorted(one.job_id for one in await lease(app, 10)) == ["1", "2", "3", "4", "5"]

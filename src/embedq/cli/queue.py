@@ -115,6 +115,9 @@ def drain(
         print_json(Drained.of(report))
     elif report.status == "drained":
         say(f"drained in {report.elapsed:.1f} s: {what}; {report.pending:,} pending")
+    elif report.status == "stuck":
+        left = f"{counted(report.remaining, 'job')} left"
+        say(f"{left}, in no place or in several: `embedq repair` queues them again", shade="yellow")
     else:
         say(f"after {report.elapsed:.1f} s {counted(report.remaining, 'job')} left", shade="yellow")
     if report.status != "drained":
@@ -170,11 +173,13 @@ def repair(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Find records with neither vector nor job, and give them one."""
+    """Queue misplaced jobs again, find records with neither vector nor job, and give them one."""
     report = ask(url, lambda app: _repair(app, deep=deep, limit=limit))
     if as_json:
         print_json(shapes.RepairReport.of(report))
         return
+    if report.placed:
+        say(f"{counted(report.placed, 'job')} stood in no place or in several, queued again", shade="yellow")
     say(
         f"{counted(report.armed, 'record')} got a job"
         if report.armed

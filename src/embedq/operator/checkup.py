@@ -5,12 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 from embedq.errors import StoreError
 from embedq.model import Health
+from embedq.operator.repairing import put_in_place
 from embedq.operator.report import Finding, QueueStatus, Verdict, counted
 from embedq.operator.watching import RECOVERY_OFF, START_ONE, losses, troubles, waiting
 from embedq.ports import Attaching, Placing, Store
 
 CLOCK_SLACK = timedelta(minutes=1)
 PLACED_AT_ONCE = 1000
+IN_PLACE = "every open job is runnable, waits, or is leased once"
 
 
 async def examine(
@@ -23,49 +25,57 @@ async def examine(
     """Check the database first; the queue is looked at only if it answers."""
     findings = [await _database(store)]
     if findings[0].verdict is Verdict.OK:
-        findings += [*_queue(await status(), datetime.now(UTC)), await _places(store, repair=repair)]
-        findings += await _tables(store)
+        findings += await _told("queue", _queue(status, datetime.now(UTC)))
+        findings += await _told("places", _places(store, repair=repair))
+        findings += await _told("tables", _tables(store))
     for probe in probes:
         findings += await probe()
     return findings
+
+
+async def _told(check: str, look: Awaitable[Sequence[Finding]]) -> Sequence[Finding]:
+    """Say that a check was refused, such as to a role that may not read all: the others are told beside it."""
+    try:
+        return await look
+    except StoreError as trouble:
+        return [_problem(check, str(trouble))]
 
 
 async def _database(store: Store) -> Finding:
     try:
         await store.check()
     except StoreError as trouble:
-        return Finding(check="database", verdict=Verdict.PROBLEM, message=str(trouble))
+        return _problem("database", str(trouble))
     return Finding(check="database", verdict=Verdict.OK, message="answers, and its schema fits")
 
 
-def _queue(status: QueueStatus, now: datetime) -> list[Finding]:
+async def _queue(look: Callable[[], Awaitable[QueueStatus]], now: datetime) -> list[Finding]:
+    status = await look()
     return [_pause(status), _workers(status), _dead(status), _recovery(status), _clock(status, now)]
 
 
-async def _places(store: Placing, *, repair: bool) -> Finding:
+async def _places(store: Placing, *, repair: bool) -> list[Finding]:
     """An open job that is in no place is never leased, one in several is leased twice: neither should ever be."""
-    misplaced, mended = await store.misplaced(limit=PLACED_AT_ONCE), 0
-    while misplaced and repair:
-        placed = await store.put_in_place(misplaced)
-        mended += placed
-        misplaced = await store.misplaced(limit=PLACED_AT_ONCE) if placed else ()
-    if mended:
-        return _warning("places", f"{counted(mended, 'job')} stood in no place or in several, queued again")
-    if misplaced:
-        some = f"{'at least ' if len(misplaced) == PLACED_AT_ONCE else ''}{counted(len(misplaced), 'job')}"
-        what = f"{some} in no place or in several: `embedq doctor --repair` queues them again"
-        return Finding(check="places", verdict=Verdict.PROBLEM, message=what)
-    return _ok("places", "every open job is runnable, waits, or is leased once")
+    misplaced = await store.misplaced(limit=PLACED_AT_ONCE)
+    if not misplaced:
+        return [_ok("places", IN_PLACE)]
+    some = f"{'at least ' if len(misplaced) == PLACED_AT_ONCE else ''}{counted(len(misplaced), 'job')}"
+    found = f"{some} in no place or in several"
+    if not repair:
+        return [_problem("places", f"{found}: `embedq doctor --repair` queues them again")]
+    try:
+        mended = await put_in_place(store)
+    except StoreError as trouble:
+        return [_problem("places", f"{found}, and they could not be queued again: {trouble}")]
+    if not mended:  # they moved while they were looked at
+        return [_ok("places", IN_PLACE)]
+    return [_warning("places", f"{counted(mended, 'job')} stood in no place or in several, queued again")]
 
 
 async def _tables(store: Store) -> list[Finding]:
     """Tables that are attached but cannot be followed, or have rows that cannot be records."""
     attached = await store.attached() if isinstance(store, Attaching) else []
-    findings = [
-        Finding(check="tables", verdict=Verdict.PROBLEM, message=f"{one.collection}: {one.problem}")
-        for one in attached
-        if one.problem
-    ]
+    findings = [_problem("tables", f"{one.collection}: {one.problem}") for one in attached if one.problem]
     findings += [
         _warning("tables", f"{one.collection}: {counted(one.refusals, 'row')} cannot be embedded, see `attachments`")
         for one in attached
@@ -94,7 +104,7 @@ def _workers(status: QueueStatus) -> Finding:
     ill = [f"{w.info.id} is {w.report.health.value}" for w in alive if w.report.health is not Health.HEALTHY]
     if ill or troubles(alive):
         message = "; ".join([*ill, *troubles(alive), *losses(status.workers)])
-        return Finding(check="workers", verdict=Verdict.PROBLEM, message=message)
+        return _problem("workers", message)
     if gone := losses(status.workers):
         return _warning("workers", "; ".join([f"{len(alive)} alive and healthy", *gone]))
     return _ok("workers", f"{len(alive)} alive and healthy")
@@ -127,3 +137,7 @@ def _ok(check: str, message: str) -> Finding:
 
 def _warning(check: str, message: str) -> Finding:
     return Finding(check=check, verdict=Verdict.WARNING, message=message)
+
+
+def _problem(check: str, message: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.PROBLEM, message=message)

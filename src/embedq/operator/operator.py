@@ -1,10 +1,8 @@
 """The side of embedq that people who run it call."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +23,7 @@ from embedq.model import (
     WorkerId,
     WorkerInfo,
 )
-from embedq.operator import checkup, repairing, watching
+from embedq.operator import checkup, draining, repairing, watching
 from embedq.operator.probes import Probe
 from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
 from embedq.policy.health import IsDead, as_seen_here, at_worst_degraded
@@ -35,7 +33,6 @@ from embedq.telemetry import Event, Telemetry
 
 MAX_PAGE = 1000
 REVIVE_BATCH = 1000
-DRAIN_POLL = (0.02, 0.5)  # seconds: the first look, and the longest pause between looks
 MAX_MINUTES = 60 * 24 * 365
 
 
@@ -89,18 +86,10 @@ class Operator:
     async def drain(self, timeout: float = 300) -> DrainReport:  # noqa: ASYNC109 running out of it is an answer, not an error
         """Wait until nothing is left that can still move: when paused, until no job is leased.
 
-        A job that waits for a later retry can still move, so it is waited for.
+        A job that waits for a later retry can still move, so it is waited for. One that stands in no place cannot: once
+        only such jobs are left, the answer is `stuck`, and `repair` queues them again.
         """
-        if not timeout >= 0:
-            raise Invalid(f"timeout={timeout}: it must be a number of seconds, 0 or more")
-        started, pause = monotonic(), DRAIN_POLL[0]
-        while True:
-            report = await self._remaining(started)
-            left = timeout - report.elapsed
-            if report.status == "drained" or left <= 0:
-                return report
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 1.5, DRAIN_POLL[1])
+        return await draining.drain(self._store, timeout)
 
     async def retry_failed(self, collection: str | None = None, *, tenant: str | None = None) -> Revived:
         """Arm all dead letters again, or those of one collection or tenant."""
@@ -197,15 +186,16 @@ class Operator:
         limit: int | None = None,
         progress: repairing.Progress | None = None,
     ) -> RepairReport:
-        """Find live records with neither a current vector nor a job, and give them one.
+        """Queue misplaced jobs again, find live records with neither a current vector nor a job, and give them one.
 
         `deep` first checks every record against its vector by reading them all; `limit` bounds the records looked at.
         """
         if limit is not None and limit < 1:
             raise Invalid(f"limit={limit}: it must be 1 or more")
         report = await repairing.repair(self._store, deep=deep, limit=limit, progress=progress)
+        found = {"armed": report.armed, "placed": report.placed}
         self._telemetry.emit(
-            Event.RECONCILED, level="warning" if report.armed else "info", by="hand", armed=report.armed, deep=deep
+            Event.RECONCILED, level="warning" if any(found.values()) else "info", by="hand", **found, deep=deep
         )
         return report
 
@@ -248,19 +238,6 @@ class Operator:
     async def doctor(self, *, repair: bool = False) -> Sequence[Finding]:
         """Look at everything that commonly goes wrong, and say what to do; `repair` queues misplaced jobs again."""
         return await checkup.examine(self._store, self.status, self._probes, repair=repair)
-
-    async def _remaining(self, started: float) -> DrainReport:
-        paused = await self._store.paused()
-        counts = (await self._store.counts()).values()
-        pending, leased = sum(count.pending for count in counts), sum(count.processing for count in counts)
-        remaining = leased if paused else pending + leased
-        return DrainReport(
-            status="timeout" if remaining else "drained",
-            waited_for="leased" if paused else "all",
-            elapsed=monotonic() - started,
-            remaining=remaining,
-            pending=pending,
-        )
 
     async def _revive(self, which: JobFilter, at_most: int) -> int:
         """Bounded by what was dead at the start: a text that fails again at once must not be revived for ever."""

@@ -1,12 +1,12 @@
-"""Reconcile on demand: find records with neither vector nor job, and give them one."""
+"""Mending on demand: misplaced jobs are queued again, and records with neither vector nor job get one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedq.operator.report import Repaired, RepairReport
-from embedq.ports import Store
+from embedq.ports import Placing, Store
 
-STRETCH = 1000  # records per round trip
+STRETCH = 1000  # records or jobs per round trip
 
 Progress = Callable[[str, int], None]  # the collection, and how many of its records were looked at since the last call
 
@@ -29,11 +29,23 @@ class _Allowance:
 async def repair(store: Store, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
     """Walk all collections by key, so that hopeless records do not hide the others."""
     allowance, found, tell = _Allowance(limit), {}, progress or _silently
+    placed = await put_in_place(store)
     for collection in await store.collections():
         name = collection.declaration.name
         mended = await _recount(store, name, tell) if deep else 0
         found[name] = await _arm(store, name, allowance, tell, mended)
-    return RepairReport(by_collection=found, complete=allowance.left is None or allowance.left > 0)
+    return RepairReport(by_collection=found, complete=allowance.left is None or allowance.left > 0, placed=placed)
+
+
+async def put_in_place(store: Placing) -> int:
+    """Queue jobs again that stand in no place or in several; answer with how many there were. It reads all jobs."""
+    mended = 0
+    while misplaced := await store.misplaced(limit=STRETCH):
+        placed = await store.put_in_place(misplaced)
+        mended += placed
+        if not placed:  # they came to stand in their place by themselves
+            break
+    return mended
 
 
 async def _recount(store: Store, name: str, tell: Progress) -> int:

@@ -37,7 +37,7 @@ class QueueStatus:
 class DrainReport:
     """How waiting for the queue ended."""
 
-    status: str  # drained, timeout
+    status: str  # drained; timeout; stuck: what is left stands in no place, so that nobody would ever lease it
     waited_for: str  # all; leased: the queue was paused, so nothing else could move
     elapsed: float  # seconds
     remaining: int  # of what was waited for
@@ -71,6 +71,7 @@ class RepairReport:
 
     by_collection: Mapping[str, Repaired]
     complete: bool  # False: the limit ended it
+    placed: int = 0  # jobs that stood in no place or in several, and were queued again
 
     @property
     def armed(self) -> int:

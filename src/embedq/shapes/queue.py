@@ -88,7 +88,9 @@ class Switched(BaseModel):
 class Drained(BaseModel):
     """How waiting for the queue ended."""
 
-    status: Literal["drained", "timeout"]
+    status: Literal["drained", "timeout", "stuck"] = Field(
+        description="stuck: what is left stands in no place, so nobody would ever lease it: `embedq repair` mends it."
+    )
     waited_for: Literal["all", "leased"] = Field(description="leased: the queue is paused, so nothing else can move.")
     elapsed: float = Field(description="Seconds.")
     remaining: int = Field(description="Of what was waited for.")
@@ -179,6 +181,7 @@ class RepairReport(BaseModel):
     """What a repair found and did."""
 
     armed: int
+    placed: int = Field(description="Jobs that stood in no place or in several, and were queued again.")
     complete: bool
     by_collection: dict[str, Repaired]
 
@@ -189,7 +192,8 @@ class RepairReport(BaseModel):
             name: Repaired(missing=one.missing, armed=one.armed, mended=one.mended)
             for name, one in repaired.by_collection.items()
         }
-        return cls(armed=repaired.armed, complete=repaired.complete, by_collection=found)
+        facts = {"armed": repaired.armed, "placed": repaired.placed, "complete": repaired.complete}
+        return cls(**facts, by_collection=found)
 
 
 class Finding(BaseModel):

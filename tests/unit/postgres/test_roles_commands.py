@@ -1,6 +1,7 @@
 """Every command as each of the ready roles: those of the page go well, the others are refused with the role's name."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import asyncpg
@@ -105,6 +106,31 @@ async def test_a_command_too_many_is_refused_with_advice(
         ended = await run(getattr(roles, role), words)
         assert isinstance(ended.exception, StoreUnusable), words
         assert advice in str(ended.exception)
+
+
+async def test_a_doctor_who_may_not_mend_tells_all_the_same(roles: Roles) -> None:
+    """A reader's repair is refused in one line, which says what was found; every other check is told."""
+    await prepared(roles)
+    assert (await run(roles.writer, ("put", "more", "notes.jsonl"))).exit_code == 0
+    ada = await asyncpg.connect(roles.owner)
+    await ada.execute("DELETE FROM embedq.ready")
+    await ada.close()
+
+    plain, refused = [
+        {finding["check"]: finding for finding in json.loads(ended.stdout)["findings"]}
+        for ended in (
+            await run(roles.reader, ("doctor", "--json")),
+            await run(roles.reader, ("doctor", "--repair", "--json")),
+        )
+    ]
+
+    assert list(refused) == list(plain)
+    assert {check for check in plain if refused[check]["verdict"] != plain[check]["verdict"]} == set()
+    assert plain["places"]["message"].startswith("1 job in no place or in several: `embedq doctor --repair`")
+    assert refused["places"]["message"].startswith(
+        "1 job in no place or in several, and they could not be queued again"
+    )
+    assert "GRANT embedq_reader, embedq_writer or embedq_worker" in refused["places"]["message"]
 
 
 def test_no_command_is_left_out() -> None:
