@@ -46,6 +46,19 @@ async def test_progress_is_told(store: PostgresStore, db: asyncpg.Connection) ->
     assert [walking for _, _, walking in steps] == [True] * 5 + [False]
 
 
+async def test_a_walk_passes_an_empty_key(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """A row whose key is the empty text can be no record, and alone on a page it does not begin the walk again."""
+    await db.execute("CREATE TABLE docs (id text PRIMARY KEY, body text)")
+    await db.execute("INSERT INTO docs VALUES ('', 'one'), ('b', 'two'), ('c', 'three')")
+    await attach(store, into=None)
+
+    steps = [await store.gather(limit=1) for _ in range(10)]
+
+    assert steps[-1] == 0
+    now = await one(store)
+    assert (now.seen, now.refusals, now.walking) == (3, 1, False)
+
+
 @pytest.mark.parametrize("rows", [0, 125, 375])
 async def test_a_table_that_ends_with_a_page_is_walked_to_its_end(
     store: PostgresStore, db: asyncpg.Connection, rows: int

@@ -198,6 +198,7 @@ DECLARE
   a attachment;
   ids text[];
   t record;
+  page int;
   done int;
 BEGIN
   UPDATE attachment SET unnoted = p_lost, walk_after = pg_current_xact_id() WHERE id = p_attachment AND unnoted < p_lost;
@@ -221,8 +222,9 @@ BEGIN
     END IF;
   END IF;
   IF a.walked_to IS NOT NULL THEN
-    EXECUTE format('SELECT array_agg(w) FROM page_%s($1, $2) w', a.id) INTO ids USING a.walked_to, p_limit;
-    a.walked_to := CASE WHEN cardinality(ids) = p_limit THEN ids[p_limit] END;
+    page := CASE a.walked_to WHEN '' THEN greatest(p_limit, 2) ELSE p_limit END;  -- the first key may be '' itself
+    EXECUTE format('SELECT array_agg(w) FROM page_%s($1, $2) w', a.id) INTO ids USING a.walked_to, page;
+    a.walked_to := CASE WHEN cardinality(ids) = page THEN ids[page] END;
     IF ids IS NOT NULL THEN
       a.adopted := a.adopted + adopt(a, ids);
       PERFORM absorb(a, ids, true, false, p_bytes);
