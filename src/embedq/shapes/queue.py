@@ -192,8 +192,8 @@ class RepairReport(BaseModel):
             name: Repaired(missing=one.missing, armed=one.armed, mended=one.mended)
             for name, one in repaired.by_collection.items()
         }
-        facts = {"armed": repaired.armed, "placed": repaired.placed, "complete": repaired.complete}
-        return cls(**facts, by_collection=found)
+        armed, placed, complete = repaired.armed, repaired.placed, repaired.complete
+        return cls(armed=armed, placed=placed, complete=complete, by_collection=found)
 
 
 class Finding(BaseModel):

@@ -56,8 +56,8 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
         ABSENT_STATES,
         StoreUnusable,
         (
-            "{shown} lacks what this version of embedq needs ({error}): run `embedq init`, or the same version everywhere "
-            "if a newer one was installed"
+            "{shown} lacks what this version of embedq needs ({error}): run `embedq init`, or the same version "
+            "everywhere if a newer one was installed"
         ),
     ),
     (
