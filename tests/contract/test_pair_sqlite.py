@@ -1,20 +1,14 @@
-"""A pair of SQLite files, one the corpus and one the queue, keeps every promise of the conformance suite."""
+"""SQLite is a corpus alone and a queue alone: two files keep every promise of the conformance suite together."""
 
 from pathlib import Path
-from typing import ClassVar
 
-from embedq.ports import Store
-from embedq.stores.pair import PairStore
-from embedq.stores.sqlite import SqliteCorpusStore, SqliteJobStore
-from embedq.testing.stores import StoreSuite
+from embedq.stores.sqlite import SqliteJobStore
+from embedq.testing.stores import JobStoreSuite
 
 
-class TestSqlitePair(StoreSuite):
-    """The whole suite, on two files."""
+class TestSqlitePair(JobStoreSuite):
+    """The whole suite on two files: beside the corpus that the suite brings, a queue."""
 
-    one_database: ClassVar[bool] = False
-
-    async def open_store(self, place: Path) -> Store:
-        """Open both files of this test."""
-        corpus = await SqliteCorpusStore.open(place / "corpus.db")
-        return await PairStore.join(corpus, await SqliteJobStore.open(place / "queue.db"))
+    async def open_queue(self, place: Path) -> SqliteJobStore:
+        """Open the queue's file."""
+        return await SqliteJobStore.open(place / "queue.db")

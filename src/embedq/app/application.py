@@ -22,6 +22,8 @@ from embedq.worker import Pool, WorkerOptions
 if TYPE_CHECKING:
     from embedq.metrics import Metrics
 
+RECONCILE_PAIRS = timedelta(minutes=5)
+
 
 @runtime_checkable
 class Warming(Protocol):
@@ -101,8 +103,15 @@ class App:
             heartbeat=self.settings.heartbeat,
             retention=self.settings.retention,
             retry_failed_on_startup=self.settings.retry_failed_on_startup,
+            **self._between_databases(),
         )
         return Upkeep(self.store, self._liveness, options=options, telemetry=self.telemetry)
+
+    def _between_databases(self) -> dict[str, Any]:
+        """Where the queue is in another database, a crash may leave records without a job: look for them often."""
+        if self.settings.queue_url in (None, self.settings.url):
+            return {}
+        return {"one_database": False, "reconcile_interval": RECONCILE_PAIRS}
 
     async def _backlog(self) -> dict[str, Any]:
         """Count what waits from before: it goes on by itself, and people want to see that."""

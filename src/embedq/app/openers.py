@@ -2,15 +2,19 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import TypedDict
 
 from embedq.errors import NotFound, SettingsError
 from embedq.operator.probes import Probe, disk_probe
 from embedq.policy.texts import Limits
 from embedq.ports import Store
+from embedq.ports.halves import Corpus, JobStore
 from embedq.settings import Settings, without_passwords
-from embedq.stores.sqlite import SqliteStore
+from embedq.stores.pair import PairStore
+from embedq.stores.sqlite import SqliteCorpusStore, SqliteJobStore, SqliteStore
 from embedq.telemetry import Telemetry
 
 SQLITE = "sqlite:///"
@@ -33,6 +37,12 @@ class Place:
         return self.url.partition(":")[0].partition("+")[0].lower()
 
     @property
+    def queue(self) -> "Place | None":
+        """The database of the queue, if it is another one."""
+        url = self.settings.queue_url
+        return None if url in (None, self.url) else replace(self, url=url, variable="EMBEDQ_QUEUE_URL")
+
+    @property
     def limits(self) -> Limits:
         """What texts may be."""
         return Limits(text_bytes=self.settings.max_text_bytes)
@@ -42,30 +52,47 @@ class Place:
         return SettingsError(f"{self.variable}={without_passwords(self.url)!r}: {why}")
 
 
+class _How(TypedDict):
+    """How a PostgreSQL database is opened, as corpus, queue or both."""
+
+    telemetry: Telemetry
+    pooler: bool
+    make: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
     """What a kind of database can be opened as, and what to look at beside it."""
 
     store: Callable[[Place], Awaitable[Store]]  # corpus and queue in one
+    corpus: Callable[[Place], Awaitable[Corpus]]
+    queue: Callable[[Place], Awaitable[JobStore]]
     probes: Callable[[Place], Sequence[Probe]]
 
 
 async def open_store(place: Place) -> Store:
-    """Open the database of a place."""
-    return await opener(place).store(place)
+    """Open the database of a place, joined with the queue's where that is another one."""
+    if place.queue is None:
+        return await opener(place).store(place)
+    corpus = opener(place).corpus  # looked up first: a URL that nobody opens leaves no empty queue behind
+    queue = await opener(place.queue).queue(place.queue)
+    try:
+        return await PairStore.join(await corpus(place), queue)
+    except BaseException:
+        await queue.close()
+        raise
 
 
 def probes(place: Place) -> Sequence[Probe]:
-    """Say what the doctor looks at beside the database."""
-    return opener(place).probes(place)
+    """Say what the doctor looks at beside the database, or both of them."""
+    places = [place] if place.queue is None else [place, place.queue]
+    return [probe for one in places for probe in opener(one).probes(one)]
 
 
 def opener(place: Place) -> Opener:
     """Find who opens URLs of this scheme."""
     if place.scheme in LATER:
-        raise SettingsError(
-            f"{place.variable}: this version keeps records and queue in one SQLite or PostgreSQL database"
-        )
+        raise SettingsError(f"{place.variable}: this version keeps records and queue in SQLite or PostgreSQL databases")
     if place.scheme not in OPENERS:
         raise place.refused(KNOWN)
     return OPENERS[place.scheme]
@@ -84,31 +111,66 @@ def sqlite_path(place: Place) -> Path:
     return Path(path)
 
 
-async def _open_sqlite(place: Place) -> Store:
+def _sqlite_file(place: Place) -> Path:
     path = sqlite_path(place)
     if not place.make and not path.exists():
         raise NotFound(f"no database at {place.url}: `embedq up` or `embedq init` makes one, --url names another")
-    return await SqliteStore.open(path, telemetry=place.telemetry, limits=place.limits)
+    return path
+
+
+async def _open_sqlite(place: Place) -> Store:
+    return await SqliteStore.open(_sqlite_file(place), telemetry=place.telemetry, limits=place.limits)
+
+
+async def _open_sqlite_corpus(place: Place) -> Corpus:
+    return await SqliteCorpusStore.open(_sqlite_file(place), telemetry=place.telemetry, limits=place.limits)
+
+
+async def _open_sqlite_queue(place: Place) -> JobStore:
+    return await SqliteJobStore.open(_sqlite_file(place), telemetry=place.telemetry)
 
 
 def _beside_sqlite(place: Place) -> Sequence[Probe]:
     return [disk_probe(sqlite_path(place).parent)]  # the disk is this host's
 
 
-async def _open_postgres(place: Place) -> Store:
+def _how(place: Place) -> _How:
+    """Say how a PostgreSQL database is opened, if its driver, an extra, is there."""
     try:
-        from embedq.stores.postgres import PostgresStore  # noqa: PLC0415 its driver is an extra
+        import_module("embedq.stores.postgres")
     except ModuleNotFoundError as error:
         raise SettingsError(missing(error.name, "postgres")) from error
-    how = {"pooler": place.settings.pg_pooler, "make": place.make}
-    return await PostgresStore.open(place.url, telemetry=place.telemetry, limits=place.limits, **how)
+    return {"telemetry": place.telemetry, "pooler": place.settings.pg_pooler, "make": place.make}
+
+
+async def _open_postgres(place: Place) -> Store:
+    how = _how(place)
+    from embedq.stores.postgres import PostgresStore  # noqa: PLC0415 its driver is an extra
+
+    return await PostgresStore.open(place.url, limits=place.limits, **how)
+
+
+async def _open_postgres_corpus(place: Place) -> Corpus:
+    how = _how(place)
+    from embedq.stores.postgres import PostgresCorpusStore  # noqa: PLC0415 its driver is an extra
+
+    return await PostgresCorpusStore.open(place.url, limits=place.limits, **how)
+
+
+async def _open_postgres_queue(place: Place) -> JobStore:
+    how = _how(place)
+    from embedq.stores.postgres import PostgresJobStore  # noqa: PLC0415 its driver is an extra
+
+    return await PostgresJobStore.open(place.url, **how)
 
 
 def _beside_postgres(place: Place) -> Sequence[Probe]:  # noqa: ARG001 its disk is another host's
     return []
 
 
-_SQLITE = Opener(store=_open_sqlite, probes=_beside_sqlite)
-_POSTGRES = Opener(store=_open_postgres, probes=_beside_postgres)
+_SQLITE = Opener(store=_open_sqlite, corpus=_open_sqlite_corpus, queue=_open_sqlite_queue, probes=_beside_sqlite)
+_POSTGRES = Opener(
+    store=_open_postgres, corpus=_open_postgres_corpus, queue=_open_postgres_queue, probes=_beside_postgres
+)
 OPENERS: Mapping[str, Opener] = {"sqlite": _SQLITE, "postgresql": _POSTGRES, "postgres": _POSTGRES}
 LATER = frozenset({"neo4j", "bolt"})

@@ -10,7 +10,6 @@ from embedq.app.openers import Place, open_store, probes
 from embedq.app.settings import environment, load
 from embedq.client import ClientOptions
 from embedq.embedders.registry import EmbedderRegistry
-from embedq.errors import SettingsError
 from embedq.journal import Journal
 from embedq.operator import Operator, OperatorOptions
 from embedq.operator.probes import Probe, embedder_probe
@@ -97,10 +96,6 @@ async def _opened(settings: Settings, workers: int) -> AsyncIterator[EmbedQ]:
 
 
 def _place(settings: Settings, telemetry: Telemetry, *, make: bool) -> Place:
-    if settings.queue_url is not None:
-        raise SettingsError(
-            "EMBEDQ_QUEUE_URL: this version keeps records and queue in one SQLite or PostgreSQL database"
-        )
     return Place(url=settings.url, variable="EMBEDQ_URL", settings=settings, telemetry=telemetry, make=make)
 
 

@@ -211,11 +211,11 @@ class Embedding(Protocol):
         """Look up vectors that were paid for already, in one round trip."""
         ...
 
-    async def store(self, outcomes: Sequence[Outcome], *, now: datetime | None = None) -> Sequence[RecordAnswer]:
+    async def store(self, outcomes: Sequence[Outcome], *, now: datetime | None = None) -> Sequence[RecordAnswer | None]:
         """Store the vectors that fit, and say of each record whether it is live with the text that was leased.
 
         The statement that writes tests it. A vector that does not fit is kept for reuse, unless its text was erased.
-        Done without a vector fits only if the stored one is current.
+        Done without a vector fits only if the stored one is current. None: somebody holds the record just now.
         """
         ...
 

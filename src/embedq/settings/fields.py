@@ -34,7 +34,10 @@ class Settings(BaseSettings):
         "or `postgresql://user:password@host/database`.",
     )
     queue_url: Annotated[str | None, Names("EMBEDQ_QUEUE_URL"), Address()] = Field(
-        None, min_length=1, repr=False, description="A database for the queue alone, if it is to be another one."
+        None,
+        min_length=1,
+        repr=False,
+        description="A database for the queue alone, if it is to be another one than that of records and vectors.",
     )
     pg_pooler: Annotated[bool, Names("EMBEDQ_PG_POOLER")] = Field(
         default=False,

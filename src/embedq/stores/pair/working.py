@@ -43,8 +43,11 @@ class PairWorking(Halves):
         self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
     ) -> Settled:
         """See `ports.Leasing`. The vectors are in the corpus before the queue hears of them."""
-        answers = await self._corpus.store(outcomes, now=now) if outcomes else []
-        settled = await self._queue.settle(outcomes, answers, then=then, last=last, now=now)
+        told, answers, held = _told(
+            outcomes, await self._corpus.store(outcomes, now=now) if outcomes else [], last=last
+        )
+        settled = await self._queue.settle(told, answers, then=then, last=last, now=now)
+        settled = replace(settled, busy=settled.busy | held)
         lost = [outcome.lease for outcome in outcomes if _may_be_lost(outcome) and outcome.lease.job_id in settled.jobs]
         for collection, records in by_collection([(lease.collection, lease.record_id) for lease in lost]).items():
             await self._note_losses(collection, records)
@@ -102,6 +105,19 @@ class PairWorking(Halves):
         if leased.leases:
             fits = [RecordAnswer.FITS] * len(leased.leases)
             await self._queue.settle([Released(lease) for lease in leased.leases], fits, now=now)
+
+
+def _told(
+    outcomes: Sequence[Outcome], answers: Sequence[RecordAnswer | None], *, last: bool
+) -> tuple[list[Outcome], list[RecordAnswer], frozenset[JobId]]:
+    """Say what the queue hears now, and whose records somebody holds: those go back if nobody will come for them."""
+    pairs = [(outcome, answer) for outcome, answer in zip(outcomes, answers, strict=True) if answer is not None]
+    held = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer is None]
+    if last:
+        pairs += [(Released(outcome.lease), RecordAnswer.FITS) for outcome in held]
+        held = []
+    busy = frozenset(outcome.lease.job_id for outcome in held)
+    return [outcome for outcome, _ in pairs], [answer for _, answer in pairs], busy
 
 
 def _may_be_lost(outcome: Outcome) -> bool:

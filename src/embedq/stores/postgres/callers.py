@@ -6,18 +6,18 @@ No driver but ours is imported: a connection is known by the module its class co
 import importlib
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from embedq.errors import NotFound
-from embedq.model import NewRecord, Receipt, RecordId
+from embedq.model import NewRecord, RecordId
 from embedq.policy.texts import Limits
-from embedq.stores.postgres.catalogue import Found, find
+from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.errors import is_undone
 from embedq.stores.postgres.moments import text_of
-from embedq.stores.postgres.putting import CHANGED, as_json, receipts, rows_of
+from embedq.stores.postgres.putting import CHANGED, Reader, T, as_json, rows_of
 
 PUT = "SELECT embedq.put_json({place})"
 DELETE = "SELECT embedq.delete_json({place})"
@@ -31,7 +31,8 @@ async def put(
     records: Sequence[NewRecord],
     limits: Limits,
     now: datetime | None,
-) -> list[Receipt]:
+    read: Reader[T],
+) -> list[T]:
     """Write records as part of the caller's transaction; workers hear of them when it is committed."""
     for _ in range(3):
         collection = database.catalogue.recall(name)
@@ -39,9 +40,10 @@ async def put(
             collection = await database.run(lambda db: find(db, name), repeat=True)
         database.catalogue.remember(collection)
         collection.check_writable()
-        answer = await _call(connection, collection, records, limits, now)
+        rows = rows_of(collection, records, limits)
+        answer = json.loads(await _ask(connection, PUT, as_json(collection, rows, now)))
         if answer["problem"] != CHANGED:
-            return receipts(records, answer)
+            return read(rows, answer)
         database.catalogue.forget(name)
     raise NotFound(f"no collection {name!r} that this transaction can see: declare it before the transaction begins")
 
@@ -61,18 +63,6 @@ async def delete(
     request = {"collection": collection.id, "ids": list(records), "purge": purge, "now": text_of(now)}
     gone = set(json.loads(await _ask(connection, DELETE, json.dumps(request))))
     return [record for record in dict.fromkeys(records) if record in gone]
-
-
-async def _call(
-    connection: Any,  # noqa: ANN401 of any driver
-    collection: Found,
-    records: Sequence[NewRecord],
-    limits: Limits,
-    now: datetime | None,
-) -> Mapping[str, Any]:
-    request = as_json(collection, rows_of(collection, records, limits), now)
-    answer = json.loads(await _ask(connection, PUT, request))
-    return {**answer, "problem": answer["problem"]}
 
 
 async def _ask(connection: Any, call: str, request: str) -> str:  # noqa: ANN401 of any driver

@@ -146,7 +146,7 @@ async def _recompose(db: Connection, limit: int, limits: Limits, now: datetime |
         held = await db.fetch(HOLD, collection.id, ids)
         changed = [record for found in held if (record := _made_anew(collection.text_from, found)) is not None]
         if changed:
-            await putting.put_on(db, collection, changed, limits, now, notify=True)
+            await putting.put_on(db, collection, changed, limits, now, putting.receipts, notify=True)
         await db.execute(RECOMPOSED, collection.id, ids[-1] if len(ids) == limit else None)
     return len(ids) or 1
 

@@ -1,10 +1,11 @@
 """The corpus: collections, records, vectors, search."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from embedq.model import (
     Collection,
+    ContentHash,
     Declaration,
     Freshness,
     Hit,
@@ -27,11 +28,12 @@ from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
 
+KNOWN = "SELECT hash, embedding FROM embedq.known(embedq.space_number($1), $2)"
 STEP = 1000  # records handled in one transaction of a longer task
 
 
-class PostgresCorpus:
-    """Records and their vectors in one PostgreSQL database."""
+class PostgresRecords:
+    """Records and their vectors in one PostgreSQL database, wherever their jobs are."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
         """Speak to an opened database."""
@@ -65,30 +67,6 @@ class PostgresCorpus:
         """See `ports.Declaring`."""
         return await collections.learn(self._database, space, dimensions)
 
-    async def put(
-        self,
-        collection: str,
-        records: Sequence[NewRecord],
-        *,
-        now: datetime | None = None,
-        connection: object | None = None,
-    ) -> Sequence[Receipt]:
-        """See `ports.Writing`."""
-        if connection is not None:
-            return await callers.put(self._database, connection, collection, records, self._limits, now)
-        receipts = await putting.put(self._database, collection, records, self._limits, now)
-        self._database.woke()
-        self._puts += 1
-        if self._puts % putting.FOLD_EVERY == 0:
-            await self._database.fetch(putting.FOLD)
-        return receipts
-
-    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
-        """See `ports.Writing`."""
-        receipt = await putting.patch(self._database, collection, record, patch, self._limits, now)
-        self._database.woke()
-        return receipt
-
     async def delete(
         self,
         collection: str,
@@ -109,23 +87,6 @@ class PostgresCorpus:
             return [record for record in dict.fromkeys(records) if record in gone]
 
         return await self._database.write(work, repeat=False)
-
-    async def enqueue(
-        self,
-        collection: str,
-        records: Sequence[RecordId],
-        *,
-        force: bool = False,
-        job_priority: int | None = None,
-        now: datetime | None = None,
-    ) -> Sequence[Receipt]:
-        """See `ports.Writing`."""
-        receipts = await self._database.write(
-            lambda db: keeping.enqueue(db, collection, records, force=force, priority=job_priority, now=now),
-            repeat=not force,  # a forced embedding is paid for each time it is asked for
-        )
-        self._database.woke()
-        return receipts
 
     async def get(
         self,
@@ -173,3 +134,63 @@ class PostgresCorpus:
         """See `ports.Reading`."""
         _, found = await self._database.run(lambda db: reading.show(db, collection, [], None, now), repeat=True)
         return found
+
+    async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
+        """See `ports.Leasing`."""
+        rows = await self._database.fetch(KNOWN, space, list(hashes))
+        return {ContentHash(row["hash"]): row["embedding"] for row in rows}
+
+    async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
+        """See `ports.Keeping`."""
+        return await self._database.write(lambda db: keeping.recount(db, collection, after, limit), repeat=True)
+
+    async def _fold(self) -> None:
+        """Fold the rows that changes of sums are noted in, now and then."""
+        self._puts += 1
+        if self._puts % putting.FOLD_EVERY == 0:
+            await self._database.fetch(putting.FOLD)
+
+
+class PostgresCorpus(PostgresRecords):
+    """Records whose jobs are in the same database: what is written arms them in the same transaction."""
+
+    async def put(
+        self,
+        collection: str,
+        records: Sequence[NewRecord],
+        *,
+        now: datetime | None = None,
+        connection: object | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+        if connection is not None:
+            return await callers.put(
+                self._database, connection, collection, records, self._limits, now, putting.receipts
+            )
+        receipts = await putting.put(self._database, collection, records, self._limits, now, putting.receipts)
+        self._database.woke()
+        await self._fold()
+        return receipts
+
+    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:
+        """See `ports.Writing`."""
+        receipt = await putting.patch(self._database, collection, record, patch, self._limits, now, putting.receipts)
+        self._database.woke()
+        return receipt
+
+    async def enqueue(
+        self,
+        collection: str,
+        records: Sequence[RecordId],
+        *,
+        force: bool = False,
+        job_priority: int | None = None,
+        now: datetime | None = None,
+    ) -> Sequence[Receipt]:
+        """See `ports.Writing`."""
+        receipts = await self._database.write(
+            lambda db: keeping.enqueue(db, collection, records, force=force, priority=job_priority, now=now),
+            repeat=not force,  # a forced embedding is paid for each time it is asked for
+        )
+        self._database.woke()
+        return receipts

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,7 +13,6 @@ from embedq.errors import StoreError
 from embedq.model import (
     Ask,
     Budget,
-    ContentHash,
     HealthReport,
     JobId,
     Lease,
@@ -21,7 +20,6 @@ from embedq.model import (
     Outcome,
     Settled,
     SpaceId,
-    Vector,
     Worker,
     WorkerId,
     WorkerInfo,
@@ -39,7 +37,6 @@ FROM embedq.complete_and_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12
 NO_ASK = (None,) * 10
 RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
 HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
-KNOWN = "SELECT hash, embedding FROM embedq.known(embedq.space_number($1), $2)"
 FOLD_EVERY = 100  # turns
 MOST_GIVEN = 1024  # batches that are remembered
 
@@ -55,6 +52,10 @@ PAUSED = "SELECT paused FROM embedq.control"
 RESUMES = "SELECT resumes FROM embedq.control"
 
 BUSY_PAUSES = (0.02, 0.05, 0.1, 0.2)  # seconds: how often a settle comes back for jobs that an application holds
+
+
+Ended = tuple[frozenset[JobId], frozenset[JobId]]  # the jobs that were still ours, and those that somebody holds
+Settle = Callable[[Sequence[Outcome]], Awaitable[Ended]]
 
 
 class PostgresQueue:
@@ -75,55 +76,12 @@ class PostgresQueue:
         async with self._or_handed_back(asked[-1]):
             return await self._leased(ask, asked[-1], await self._call(LEASE, *asked, now), news)
 
-    async def settle(
-        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
-    ) -> Settled:
-        """See `ports.Leasing`."""
-        if not outcomes:
-            return Settled(jobs=frozenset(), next=await self.lease(then, now=now) if then else Leased())
-        batch = settling.whole(outcomes, self._given.pop(outcomes[0].lease.nonce, ()))
-        whole = None if batch is None else await self._complete(outcomes, batch, then, now)
-        if whole is not None:
-            return whole
-        jobs, busy = await transitions.settle(self._database, outcomes, now, last=last)
-        following = await self.lease(then, now=now) if then else Leased()
-        return replace(await self._come_back(outcomes, jobs, busy, now, last=last), next=following)
-
-    async def _complete(
-        self, outcomes: Sequence[Outcome], batch: Sequence[Any], then: Ask | None, now: datetime | None
-    ) -> Settled | None:
-        """Complete a whole batch and lease the next in one call; None if the batch is not as it was."""
-        news = self._database.wake.news
-        self._settles += 1
-        fold = self._settles % FOLD_EVERY == 0
-        jobs = frozenset([outcome.lease.job_id for outcome in outcomes])
-        if then is None:  # it may be told twice, so a lost connection is no reason to give up
-            row = await self._database.fetchrow(COMPLETE_AND_LEASE, *batch, *NO_ASK, fold, now)
-            return Settled(jobs=jobs) if self._is_completed(row) else None
-        asked = leasing.arguments(then, self._turns)
-        async with self._or_handed_back(asked[-1]):
-            row = await self._call(COMPLETE_AND_LEASE, *batch, *asked, fold, now)
-            if not self._is_completed(row):
-                return None
-            return Settled(jobs=jobs, next=await self._leased(then, asked[-1], row, news))
-
-    def _is_completed(self, row: Any) -> bool:  # noqa: ANN401 a row
-        """Say whether a batch was completed, and tell of what was stored."""
-        if row["stored"]:
-            self._database.telemetry.emit(Event.STORED, level="debug", count=row["stored"], seconds=row["seconds"])
-        return row["stored"] is not None
-
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
         known = {lease.nonce: lease.token for lease in leases}
         rows = await self._database.fetch(RENEW, list(known.values()), list(known), span, now)
         held = {row["nonce"]: set(row["jobs"]) for row in rows}
         return {lease.job_id for lease in leases if key_of(lease.job_id) in held.get(lease.nonce, ())}
-
-    async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
-        """See `ports.Leasing`."""
-        rows = await self._database.fetch(KNOWN, space, list(hashes))
-        return {ContentHash(row["hash"]): row["embedding"] for row in rows}
 
     async def take(
         self, space: SpaceId, budget: Budget | None, spending: Spending = ONE_REQUEST, *, now: datetime | None = None
@@ -218,21 +176,65 @@ class PostgresQueue:
         if len(self._given) > MOST_GIVEN:
             self._given.popitem(last=False)
 
-    async def _come_back(
-        self,
-        outcomes: Sequence[Outcome],
-        jobs: frozenset[JobId],
-        busy: frozenset[JobId],
-        now: datetime | None,
-        *,
-        last: bool,
+    async def _settle_and_lease(
+        self, settle: Settle, outcomes: Sequence[Outcome], then: Ask | None, now: datetime | None
     ) -> Settled:
+        """Settle, lease the next batch, and come back for what somebody held."""
+        settled = await settle(outcomes)
+        following = await self.lease(then, now=now) if then else Leased()
+        return replace(await self._come_back(settle, outcomes, settled), next=following)
+
+    async def _come_back(self, settle: Settle, outcomes: Sequence[Outcome], settled: Ended) -> Settled:
         """Settle what was held by a transaction that ended soon; what is held for longer stays busy."""
+        jobs, busy = settled
         for pause in BUSY_PAUSES:
             if not busy:
                 break
             await asyncio.sleep(pause)
-            left = [outcome for outcome in outcomes if outcome.lease.job_id in busy]
-            more, busy = await transitions.settle(self._database, left, now, last=last)
+            more, busy = await settle([outcome for outcome in outcomes if outcome.lease.job_id in busy])
             jobs |= more
         return Settled(jobs=jobs, busy=busy)
+
+
+class PostgresWork(PostgresQueue):
+    """Settling of jobs whose records are in the same database."""
+
+    async def settle(
+        self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
+    ) -> Settled:
+        """See `ports.Leasing`."""
+        if not outcomes:
+            return Settled(jobs=frozenset(), next=await self.lease(then, now=now) if then else Leased())
+        batch = settling.whole(outcomes, self._given.pop(outcomes[0].lease.nonce, ()))
+        whole = None if batch is None else await self._complete(outcomes, batch, then, now)
+        if whole is not None:
+            return whole
+
+        async def settle(some: Sequence[Outcome]) -> Ended:
+            return await transitions.settle(self._database, some, now, last=last)
+
+        return await self._settle_and_lease(settle, outcomes, then, now)
+
+    async def _complete(
+        self, outcomes: Sequence[Outcome], batch: Sequence[Any], then: Ask | None, now: datetime | None
+    ) -> Settled | None:
+        """Complete a whole batch and lease the next in one call; None if the batch is not as it was."""
+        news = self._database.wake.news
+        self._settles += 1
+        fold = self._settles % FOLD_EVERY == 0
+        jobs = frozenset([outcome.lease.job_id for outcome in outcomes])
+        if then is None:  # it may be told twice, so a lost connection is no reason to give up
+            row = await self._database.fetchrow(COMPLETE_AND_LEASE, *batch, *NO_ASK, fold, now)
+            return Settled(jobs=jobs) if self._is_completed(row) else None
+        asked = leasing.arguments(then, self._turns)
+        async with self._or_handed_back(asked[-1]):
+            row = await self._call(COMPLETE_AND_LEASE, *batch, *asked, fold, now)
+            if not self._is_completed(row):
+                return None
+            return Settled(jobs=jobs, next=await self._leased(then, asked[-1], row, news))
+
+    def _is_completed(self, row: Any) -> bool:  # noqa: ANN401 a row
+        """Say whether a batch was completed, and tell of what was stored."""
+        if row["stored"]:
+            self._database.telemetry.emit(Event.STORED, level="debug", count=row["stored"], seconds=row["seconds"])
+        return row["stored"] is not None

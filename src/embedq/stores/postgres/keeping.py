@@ -133,13 +133,15 @@ async def cancel(db: Connection, job: JobId, now: datetime | None) -> None:
         await db.fetchval(CANCEL, *named, now)
 
 
-async def revive(db: Connection, which: JobFilter, job: JobId | None, limit: int, now: datetime | None) -> int:
-    """Arm dead letters again, or one failed or cancelled job."""
+async def revived(
+    db: Connection, which: JobFilter, job: JobId | None, limit: int, now: datetime | None
+) -> Sequence[int]:
+    """Arm dead letters again, or one failed or cancelled job; answer with their records."""
     if job is None:
         conditions, values = await _conditions(db, which)
         return await _revive(db, f"{DEAD} {conditions}", (limit, *values), now)
     named = parse(job)
-    return 0 if named is None else await _revive(db, NAMED, (1, *named), now)
+    return [] if named is None else await _revive(db, NAMED, (1, *named), now)
 
 
 async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]:
@@ -156,17 +158,18 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]
     return conditions, values
 
 
-async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: datetime | None) -> int:
+async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: datetime | None) -> Sequence[int]:
     """Arm the jobs that these conditions name, collection by collection; if all have changed meanwhile, look again."""
-    armed = 0
+    armed: list[int] = []
     while not armed and (rows := await db.fetch(ENDED.format(conditions=conditions), *values)):
         homes: dict[tuple[int, int], list[tuple[Any, int]]] = defaultdict(list)
         for row in rows:
             homes[row["collection"], row["space"]].append((row, row["priority"]))
-        armed = sum([await _arm(db, *home, wanted, now) for home, wanted in homes.items()])
+        for home, wanted in homes.items():
+            armed += [row["rid"] for row, _ in wanted][: await _arm(db, *home, wanted, now)]
     return armed
 
 
-async def replay_quota(db: Connection, older_than: timedelta, limit: int, now: datetime | None) -> int:
-    """Try again what a provider's quota stopped, once it may have been renewed."""
+async def replayed_quota(db: Connection, older_than: timedelta, limit: int, now: datetime | None) -> Sequence[int]:
+    """Try again what a provider's quota stopped, once it may have been renewed; answer with its records."""
     return await _revive(db, QUOTA, (limit, now, older_than), now)

@@ -1,12 +1,13 @@
 """Writing records: texts are made here, everything else is one call of the database's own function."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from embedq.errors import Conflict, NotFound, StoreError
+from embedq.exchange import Written
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
 from embedq.policy.texts import Limits, patched
 from embedq.stores.composing import NONE, Row, compose_all
@@ -27,23 +28,31 @@ WHERE collection = $1 AND id = $2 AND valid_to IS NULL FOR NO KEY UPDATE
 """
 
 CHANGED = "changed"  # the collection is not the one this process remembers
+T = TypeVar("T")
+Reader = Callable[[Sequence[Row], Mapping[str, Any]], list[T]]  # reads the answer to a put
 STATUSES = (EmbeddingStatus.PENDING, EmbeddingStatus.EMBEDDED, EmbeddingStatus.FAILED)
 
 
 async def put(
-    database: Database, name: str, records: Sequence[NewRecord], limits: Limits, now: datetime | None
-) -> list[Receipt]:
+    database: Database,
+    name: str,
+    records: Sequence[NewRecord],
+    limits: Limits,
+    now: datetime | None,
+    read: Reader[T],
+) -> list[T]:
     """Write records and arm their jobs, all or none. Putting the same again changes nothing, so it may be repeated."""
 
-    async def work(db: Connection) -> list[Receipt] | None:
+    async def work(db: Connection) -> list[T] | None:
         collection = database.catalogue.recall(name) or await find(db, name)
         database.catalogue.remember(collection)
         collection.check_writable()
-        answer = await db.fetchrow(PUT, *_arguments(collection, rows_of(collection, records, limits), now))
+        rows = rows_of(collection, records, limits)
+        answer = await db.fetchrow(PUT, *_arguments(collection, rows, now))
         if answer["problem"] == CHANGED:
             database.catalogue.forget(name)
             return None
-        return receipts(records, answer)
+        return read(rows, answer)
 
     for _ in range(3):
         made = await database.write(work, repeat=True)
@@ -58,27 +67,40 @@ async def put_on(
     records: Sequence[NewRecord],
     limits: Limits,
     now: datetime | None,
+    read: Reader[T],
     *,
     notify: bool,
-) -> list[Receipt]:
+) -> list[T]:
     """Write records in a transaction that is under way, into a collection just as it is known."""
     rows = rows_of(collection, records, limits)
     answer = await db.fetchrow(PUT, *_arguments(collection, rows, now, notify=notify))
     if answer["problem"] == CHANGED:
         raise NotFound(f"collection {collection.name!r} has just been dropped or changed")
-    return receipts(records, answer)
+    return read(rows, answer)
 
 
 async def patch(
-    database: Database, name: str, record: RecordId, change: Patch, limits: Limits, now: datetime | None
-) -> Receipt:
+    database: Database,
+    name: str,
+    record: RecordId,
+    change: Patch,
+    limits: Limits,
+    now: datetime | None,
+    read: Reader[T],
+) -> T:
     """Merge a change into a live record."""
-    return await database.write(lambda db: _patch(db, name, record, change, limits, now), repeat=False)
+    return await database.write(lambda db: _patch(db, name, record, change, limits, now, read), repeat=False)
 
 
 async def _patch(
-    db: Connection, name: str, record: RecordId, change: Patch, limits: Limits, now: datetime | None
-) -> Receipt:
+    db: Connection,
+    name: str,
+    record: RecordId,
+    change: Patch,
+    limits: Limits,
+    now: datetime | None,
+    read: Reader[T],
+) -> T:
     async with db.transaction():
         collection = await find(db, name)
         collection.check_writable()
@@ -88,8 +110,8 @@ async def _patch(
         attributes = json.loads(there["attributes"])
         stored = NewRecord(id=record, text=there["text"], attributes=attributes, tenant=there["tenant"])
         made = patched(stored, change, collection.text_from, limits)
-        [receipt] = await put_on(db, collection, [made], limits, now, notify=False)
-    return receipt
+        [written] = await put_on(db, collection, [made], limits, now, read, notify=False)
+    return written
 
 
 def rows_of(collection: Found, records: Sequence[NewRecord], limits: Limits) -> list[Row]:
@@ -132,14 +154,33 @@ def as_json(collection: Found, rows: Sequence[Row], now: datetime | None) -> str
     return json.dumps({**known, "now": text_of(now), "records": listed}, ensure_ascii=False)
 
 
-def receipts(records: Sequence[NewRecord], answer: Mapping[str, Any]) -> list[Receipt]:
-    """Read the answer to a put, in the order of the records."""
+def receipts(rows: Sequence[Row], answer: Mapping[str, Any]) -> list[Receipt]:
+    """Read the answer to a put, in the order of the request."""
+    records = [RecordId(row.id) for row in _in_order(rows, answer)]
+    return placed(records, answer) if answer["fresh"] is None else _all_fresh(records, answer)
+
+
+def written(rows: Sequence[Row], answer: Mapping[str, Any]) -> list[Written]:
+    """Read the answer to a put whose jobs are in another database, in the order of the request."""
+    ordered = _in_order(rows, answer)
+    if answer["fresh"] is not None:
+        return [_written(row, EmbeddingStatus.PENDING, same=False) for row in ordered]
+    statuses = dict(zip(answer["places"], answer["statuses"], strict=True))
+    moved = set(answer["moved"] or ())
+    return [_written(row, STATUSES[statuses[row.place]], same=row.id not in moved) for row in ordered]
+
+
+def _written(row: Row, status: EmbeddingStatus, *, same: bool) -> Written:
+    told = RecordId(row.id), row.hash, row.tenant, row.priority, same
+    return Written(*told, status is EmbeddingStatus.EMBEDDED, status is EmbeddingStatus.FAILED)
+
+
+def _in_order(rows: Sequence[Row], answer: Mapping[str, Any]) -> list[Row]:
+    """Put rows into the order of the request, unless they were refused."""
     if answer["problem"] is not None:
         foreign = json.loads(answer["problem"])
         raise Conflict(f"{len(foreign)} ids belong to another tenant, so nothing is stored: {foreign[:5]}")
-    if answer["fresh"] is not None:
-        return _all_fresh(records, answer)
-    return placed([record.id for record in records], answer)
+    return sorted(rows, key=attrgetter("place"))
 
 
 def placed(records: Sequence[RecordId], answer: Mapping[str, Any]) -> list[Receipt]:
@@ -149,10 +190,10 @@ def placed(records: Sequence[RecordId], answer: Mapping[str, Any]) -> list[Recei
     return [_receipt(record, *made[place]) for place, record in enumerate(records, start=1)]
 
 
-def _all_fresh(records: Sequence[NewRecord], answer: Mapping[str, Any]) -> list[Receipt]:
+def _all_fresh(records: Sequence[RecordId], answer: Mapping[str, Any]) -> list[Receipt]:
     space = answer["space"]
     return [
-        Receipt(id=record.id, embedding_status=EmbeddingStatus.PENDING, job_id=new_job_id(number, space))
+        Receipt(id=record, embedding_status=EmbeddingStatus.PENDING, job_id=new_job_id(number, space))
         for record, number in zip(records, sorted(answer["fresh"]), strict=True)
     ]
 

@@ -8,20 +8,21 @@ from embedq.stores.postgres.address import parse
 from embedq.stores.postgres.attaching.attached_tables import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.jobs import PostgresQueue
+from embedq.stores.postgres.holding import Holds, open_as
+from embedq.stores.postgres.jobs import PostgresWork
 from embedq.stores.postgres.placing import PostgresPlaces
-from embedq.stores.postgres.schema import check_version, install, require
+from embedq.stores.postgres.schema import check_version
 from embedq.stores.postgres.upkeep import PostgresUpkeep
 from embedq.telemetry import Telemetry
 
 
-class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresPlaces, PostgresUpkeep):
+class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPlaces, PostgresUpkeep):
     """One database that is both corpus and queue, so that record and job, vector and settlement share a transaction."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
         """Speak to an opened database; `open` is the usual way."""
         PostgresCorpus.__init__(self, database, limits)
-        PostgresQueue.__init__(self, database)
+        PostgresWork.__init__(self, database)
         PostgresPlaces.__init__(self, database)
         PostgresUpkeep.__init__(self, database, limits, index_from)
         PostgresAttaching.__init__(self, database, limits)
@@ -48,7 +49,7 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresQueue, PostgresPl
             make: Install or upgrade the schema; without it a database that lacks it is refused.
         """
         address = parse(url, pooler=pooler)
-        await (install if make else require)(address)
+        await open_as(Holds.BOTH, address, make=make)
         return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
 
     async def make_roles(self) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ changed between the reading and the writing is read again.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
@@ -62,6 +62,10 @@ ORDER BY u.n
 WRITE = "SELECT written, busy FROM embedq.write_transitions($1, $2, $3, $4, $5)"
 
 
+Answers = Mapping[int, RecordAnswer]  # by the outcome's own identity
+NO_ANSWERS: Answers = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """An outcome, what is known of its job, and what the rules say."""
@@ -71,6 +75,7 @@ class Told:
     facts: AttemptFacts
     transition: Transition
     fate: VectorFate
+    elsewhere: bool  # its record and its vector are in another database
 
     @property
     def key(self) -> int:
@@ -79,14 +84,22 @@ class Told:
 
 
 async def settle(
-    database: Database, outcomes: Sequence[Outcome], now: datetime | None, *, last: bool
+    database: Database,
+    outcomes: Sequence[Outcome],
+    now: datetime | None,
+    *,
+    last: bool,
+    answers: Answers = NO_ANSWERS,
 ) -> tuple[frozenset[JobId], frozenset[JobId]]:
-    """Record how attempts ended; answer with the jobs that were still ours, and those that somebody holds just now."""
+    """Record how attempts ended; answer with the jobs that were still ours, and those that somebody holds just now.
+
+    With `answers` the records and their vectors are in another database, which has said so of them.
+    """
     ours, busy = set[JobId](), set[JobId]()
     for batch in _each_once(outcomes):
         left = batch
         for _ in range(ROUNDS):
-            written, held, left = await _settle(database, left, now, last=last)
+            written, held, left = await _settle(database, left, now, answers, last=last)
             ours |= written
             busy |= held
             if not left:
@@ -105,14 +118,16 @@ def _each_once(outcomes: Sequence[Outcome]) -> Iterator[Sequence[Outcome]]:
 
 
 async def _settle(
-    database: Database, batch: Sequence[Outcome], now: datetime | None, *, last: bool
+    database: Database, batch: Sequence[Outcome], now: datetime | None, answers: Answers, *, last: bool
 ) -> tuple[set[JobId], set[JobId], Sequence[Outcome]]:
     """Settle jobs once; answer with those that were ours, those that are held, and what has changed meanwhile."""
-    told = await _ask(database, batch, now)
+    told = await _ask(database, batch, now, answers)
     changes = [change for change in map(_change, told) if change is not None]
     paid = [one for one in told if one.fate in (VectorFate.STORED, VectorFate.KEPT)]
     vectors = [
-        encode(one.outcome.vector) for one in paid if isinstance(one.outcome, Done) and one.outcome.vector is not None
+        None if one.elsewhere else encode(one.outcome.vector)
+        for one in paid
+        if isinstance(one.outcome, Done) and one.outcome.vector is not None
     ]
     values = (json.dumps(changes, ensure_ascii=False), json.dumps([_paid(one) for one in paid]), vectors)
     answer = await database.fetchrow(WRITE, *values, last, now)
@@ -124,28 +139,35 @@ async def _settle(
     return ours, held, [one.outcome for one in told if one.key not in written | busy]
 
 
-async def _ask(database: Database, batch: Sequence[Outcome], now: datetime | None) -> list[Told]:
+async def _ask(database: Database, batch: Sequence[Outcome], now: datetime | None, answers: Answers) -> list[Told]:
     """Read the facts of a batch in one statement, and ask the rules."""
     leases = [outcome.lease for outcome in batch]
     needless = [isinstance(outcome, Done) and outcome.vector is None for outcome in batch]
     columns = [lease.token for lease in leases], [lease.nonce for lease in leases]
     rows = await database.fetch(FACTS, *columns, [key_of(lease.job_id) for lease in leases], needless, now)
-    facts = [_facts(outcome, row) for outcome, row in zip(batch, rows, strict=True)]
+    facts = [_facts(outcome, row, answers.get(id(outcome))) for outcome, row in zip(batch, rows, strict=True)]
     return [
-        Told(outcome, row, known, rules.settle(outcome, known), rules.vector_fate(outcome, known))
+        Told(
+            outcome,
+            row,
+            known,
+            rules.settle(outcome, known),
+            rules.vector_fate(outcome, known),
+            elsewhere=id(outcome) in answers,
+        )
         for outcome, row, known in zip(batch, rows, _with_successes(batch, facts), strict=True)
     ]
 
 
-def _facts(outcome: Outcome, row: Any) -> AttemptFacts:  # noqa: ANN401 a row
+def _facts(outcome: Outcome, row: Any, answer: RecordAnswer | None) -> AttemptFacts:  # noqa: ANN401 a row
     status = read_status(row["status"], queued=row["queued"])
     reason = None if row["reason"] is None else Reason(row["reason"])
     fits = RecordAnswer.FITS if row["hash"] == outcome.lease.hash else RecordAnswer.CHANGED
     return AttemptFacts(
         standing=rules.standing(status, under=row["under"], last=row["last"], reason=reason),
         armed=row["arms"] != _leased_arms(row),
-        record=fits if row["live"] else RecordAnswer.GONE,
-        current=row["current"],
+        record=answer or (fits if row["live"] else RecordAnswer.GONE),
+        current=row["current"] or answer is not None,
         refused_for=row["refused_for"],
     )
 
@@ -234,7 +256,7 @@ def _paid(one: Told) -> dict[str, Any]:
         "token": lease.token,
         "hash": f"\\x{lease.hash.hex()}",
         "truncated": isinstance(one.outcome, Done) and one.outcome.truncated,
-        "kept": one.fate is VectorFate.KEPT,
+        "kept": None if one.elsewhere else one.fate is VectorFate.KEPT,  # None: neither stored nor kept here
         "known": one.row["known"] or one.row["last"],
     }
 

@@ -12,14 +12,12 @@ from embedq.stores.postgres.database import Database
 STEP = 1000
 
 
-class PostgresUpkeep:
-    """Rescue, purge, reconcile and the operator's look-ups in one PostgreSQL database."""
+class PostgresJobs:
+    """Rescue and the operator's look-ups in one PostgreSQL database, wherever the jobs' records are."""
 
-    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
-        """Speak to an opened database; a space with so many vectors gets an index."""
+    def __init__(self, database: Database) -> None:
+        """Speak to an opened database."""
         self._database = database
-        self._limits = limits
-        self._indexes = index.Indexes(database, index_from)
         self._purged_to = 0  # the key behind which the purge goes on
 
     async def rescue(
@@ -37,36 +35,11 @@ class PostgresUpkeep:
                 self._database.tell_buried(found.job_id, Reason.CRASH_LOOP)
         return rescued
 
-    async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
-        """See `ports.Keeping`."""
-        return await self._database.run(lambda db: keeping.missing(db, collection, after, limit), repeat=True)
-
-    async def reconcile(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> int:
-        """See `ports.Keeping`."""
-        armed = await self._database.write(lambda db: keeping.reconcile(db, collection, records, now), repeat=True)
-        return self._wake(armed)
-
-    async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
-        """See `ports.Keeping`."""
-        return await self._database.write(lambda db: keeping.recount(db, collection, after, limit), repeat=True)
-
     async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""
         row = await self._database.fetchrow(keeping.PURGE_JOBS, now, older_than, self._purged_to, limit)
         self._purged_to = row["last"] if row["removed"] == limit else 0
         return int(row["removed"]) + int(await self._database.call(keeping.PURGE_REST, now, older_than, limit))
-
-    async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
-        """See `ports.Keeping`."""
-        done = await keeping.remove_dropped(self._database, limit, now)
-        done = done or await collections.recompose(self._database, limit, self._limits, now)
-        return done or await self._indexes.build_one()
-
-    async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
-        """See `ports.Keeping`."""
-        return self._wake(
-            await self._database.write(lambda db: keeping.replay_quota(db, older_than, STEP, now), repeat=True)
-        )
 
     async def counts(self) -> Mapping[str, Counts]:
         """See `ports.Operating`."""
@@ -79,19 +52,6 @@ class PostgresUpkeep:
     async def job(self, job: JobId) -> Job | None:
         """See `ports.Operating`."""
         return await self._database.run(lambda db: listing.job(db, job), repeat=True)
-
-    async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
-        """See `ports.Operating`."""
-        await self._database.write(lambda db: keeping.cancel(db, job, now), repeat=True)
-        return await self.job(job)
-
-    async def revive(
-        self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
-    ) -> int:
-        """See `ports.Operating`."""
-        return self._wake(
-            await self._database.write(lambda db: keeping.revive(db, which, job, limit, now), repeat=True)
-        )
 
     async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
         """See `ports.Operating`."""
@@ -106,3 +66,45 @@ class PostgresUpkeep:
         if ready:
             self._database.woke()
         return ready
+
+
+class PostgresUpkeep(PostgresJobs):
+    """Reconcile and what people do to jobs whose records are in the same database."""
+
+    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
+        """Speak to an opened database; a space with so many vectors gets an index."""
+        PostgresJobs.__init__(self, database)
+        self._limits = limits
+        self._indexes = index.Indexes(database, index_from)
+
+    async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
+        """See `ports.Keeping`."""
+        return await self._database.run(lambda db: keeping.missing(db, collection, after, limit), repeat=True)
+
+    async def reconcile(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        armed = await self._database.write(lambda db: keeping.reconcile(db, collection, records, now), repeat=True)
+        return self._wake(armed)
+
+    async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        done = await keeping.remove_dropped(self._database, limit, now)
+        done = done or await collections.recompose(self._database, limit, self._limits, now)
+        return done or await self._indexes.build_one()
+
+    async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
+        """See `ports.Keeping`."""
+        armed = await self._database.write(lambda db: keeping.replayed_quota(db, older_than, STEP, now), repeat=True)
+        return self._wake(len(armed))
+
+    async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
+        """See `ports.Operating`."""
+        await self._database.write(lambda db: keeping.cancel(db, job, now), repeat=True)
+        return await self.job(job)
+
+    async def revive(
+        self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
+    ) -> int:
+        """See `ports.Operating`."""
+        armed = await self._database.write(lambda db: keeping.revived(db, which, job, limit, now), repeat=True)
+        return self._wake(len(armed))

@@ -38,6 +38,17 @@ STEP = 1000
 RecordName = tuple[str, RecordId]
 
 
+async def open_with_records(path: Path, telemetry: Telemetry) -> File:
+    """Open or create a file that holds records; one that is a queue alone is refused."""
+    file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry))
+    try:
+        await file.read(lambda db: references.refuse_queue(db, path))
+    except BaseException:
+        await file.close()
+        raise
+    return file
+
+
 class SqliteJobStore(SqliteQueue, SqlitePlaces, SqliteJobs):
     """A queue in a file of its own; its records are in another database."""
 
@@ -148,13 +159,7 @@ class SqliteCorpusStore(SqliteRecords):
     @classmethod
     async def open(cls, path: Path, *, telemetry: Telemetry | None = None, limits: Limits | None = None) -> Self:
         """Open or create the file."""
-        file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry or Telemetry()))
-        try:
-            await file.read(lambda db: references.refuse_queue(db, path))
-        except BaseException:
-            await file.close()
-            raise
-        return cls(file, limits or Limits())
+        return cls(await open_with_records(path, telemetry or Telemetry()), limits or Limits())
 
     async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
         """See `ports.Declaring`."""
@@ -187,7 +192,7 @@ class SqliteCorpusStore(SqliteRecords):
         """See `ports.Embedding`."""
         return await self._file.read(lambda db: embedding.texts(db, space, records))
 
-    async def store(self, outcomes: Sequence[Outcome], *, now: datetime | None = None) -> Sequence[RecordAnswer]:
+    async def store(self, outcomes: Sequence[Outcome], *, now: datetime | None = None) -> Sequence[RecordAnswer | None]:
         """See `ports.Embedding`."""
         return await self._file.write(lambda tx: embedding.store(tx, outcomes, stamp(now, tx.now)), bulk=True)
 

@@ -1,6 +1,5 @@
 """SQLite as corpus and queue."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ from embedq.policy.texts import Limits
 from embedq.stores.sqlite import settling
 from embedq.stores.sqlite.corpus import SqliteCorpus
 from embedq.stores.sqlite.file import File
+from embedq.stores.sqlite.halves import open_with_records
 from embedq.stores.sqlite.jobs import SqliteQueue
 from embedq.stores.sqlite.placing import SqlitePlaces
 from embedq.stores.sqlite.transaction import Transaction
@@ -31,8 +31,7 @@ class SqliteStore(SqliteCorpus, SqliteQueue, SqlitePlaces, SqliteUpkeep):
     @classmethod
     async def open(cls, path: Path, *, telemetry: Telemetry | None = None, limits: Limits | None = None) -> Self:
         """Open or create the file."""
-        file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry or Telemetry()))
-        return cls(file, limits or Limits())
+        return cls(await open_with_records(path, telemetry or Telemetry()), limits or Limits())
 
     async def settle(
         self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None

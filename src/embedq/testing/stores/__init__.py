@@ -11,6 +11,8 @@ from embedq.testing.stores.limits import LimitFacts
 from embedq.testing.stores.mistakes import MistakeFacts
 from embedq.testing.stores.operating import OperatingFacts
 from embedq.testing.stores.orders import OrderFacts
+from embedq.testing.stores.pair_stage import CorpusStage, QueueStage
+from embedq.testing.stores.pairs import PairFacts
 from embedq.testing.stores.promises import PromiseFacts
 from embedq.testing.stores.races import RaceFacts
 from embedq.testing.stores.rules import RuleFacts
@@ -22,7 +24,7 @@ from embedq.testing.stores.walks import WalkFacts
 __all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
 
 
-class JobStoreSuite(
+class JobFacts(
     RuleFacts,
     PromiseFacts,
     LeaseFacts,
@@ -33,12 +35,20 @@ class JobStoreSuite(
     OperatingFacts,
     RaceFacts,
 ):
-    """What a job store must keep."""
+    """What a queue must keep."""
 
 
-class CorpusSuite(CorpusFacts, FilingFacts, SearchFacts, AmountFacts, MistakeFacts):
+class RecordFacts(CorpusFacts, FilingFacts, SearchFacts, AmountFacts, MistakeFacts):
     """What a corpus must keep."""
 
 
-class StoreSuite(JobStoreSuite, CorpusSuite, TenantFacts, OrderFacts, ErasingFacts, WalkFacts):
-    """What one database that is both must keep."""
+class StoreSuite(JobFacts, RecordFacts, TenantFacts, OrderFacts, ErasingFacts, WalkFacts):
+    """What a store must keep: one database that is both, or a pair with `one_database = False`."""
+
+
+class JobStoreSuite(QueueStage, PairFacts, StoreSuite):
+    """What a job store alone must keep. It is joined with a corpus in a SQLite file, so it needs none of its own."""
+
+
+class CorpusSuite(CorpusStage, PairFacts, StoreSuite):
+    """What a corpus alone must keep. It is joined with a queue in a SQLite file, so it needs none of its own."""

@@ -2,9 +2,9 @@
 -- names, this one first: the others name these types.
 
 -- What a put answers: a problem and nothing written, or per record its place in the request, its job and how it stands
--- (0 pending, 1 embedded, 2 failed). For records that are all new there are only their numbers, in the request's order.
+-- (0 pending, 1 embedded, 2 failed), and the ids of those whose texts are others than before, or that are live again. For records that are all new there are only their numbers, in the request's order.
 CREATE TYPE receipts AS (
-  problem text, fresh bigint[], space int, places int[], jobs bigint[], serials bigint[], statuses int[]
+  problem text, fresh bigint[], space int, places int[], jobs bigint[], serials bigint[], statuses int[], moved text[]
 );
 
 -- A lease as a worker gets it: of the space that was asked for in this place. `taken` are its jobs in the order of the line, with their collections (one, if all are of

@@ -1,8 +1,8 @@
--- Write records that were never there, with their jobs; answer with their numbers, in the order of the arguments, and
+-- Write records that were never there, with their jobs unless these are elsewhere; answer with their numbers, in the order of the arguments, and
 -- NULL where another writer was faster. Ids come sorted: two writers of the same new ids never wait in a circle.
 CREATE FUNCTION insert_records(
   p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
-  p_priorities smallint[], p_places int[], p_now timestamptz
+  p_priorities smallint[], p_places int[], p_elsewhere boolean, p_now timestamptz
 ) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -24,30 +24,35 @@ BEGIN
     rids := ARRAY(SELECT x.rid FROM unnest(rids) WITH ORDINALITY u (rid, n) LEFT JOIN record x ON x.rid = u.rid
       ORDER BY u.n);
   END IF;
+  INSERT INTO missing SELECT p_collection, u.rid FROM unnest(rids) u (rid) WHERE u.rid IS NOT NULL;
+  IF p_elsewhere THEN
+    INSERT INTO tally (collection, records, missing) VALUES (p_collection, added, added);
+    RETURN rids;
+  END IF;
   INSERT INTO job (id, serial, collection, priority, queued_at, hash, created_at)
   SELECT (u.rid << 12) | p_space, u.rid, p_collection, u.priority, p_now, u.hash, p_now
   FROM unnest(rids, p_hashes, p_priorities) u (rid, hash, priority) WHERE u.rid IS NOT NULL;
   INSERT INTO ready (space, collection, key, job, arms, kind)
   SELECT p_space, p_collection, place(u.priority, 0::smallint, p_now), (u.rid << 12) | p_space, 1, 0
   FROM unnest(rids, p_priorities) u (rid, priority) WHERE u.rid IS NOT NULL;
-  INSERT INTO missing SELECT p_collection, u.rid FROM unnest(rids) u (rid) WHERE u.rid IS NOT NULL;
   INSERT INTO tally (collection, open, records, missing) VALUES (p_collection, added, added, added);
   RETURN rids;
 END
 $$;
 
 -- Write records that were there and differ, and arm those that RULES 3 says. Records are locked, then jobs; only what
--- is read after that decides.
+-- is read after that decides. Answer with the ids of those whose texts are others than before, or that are live again.
 CREATE FUNCTION update_records(
   p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
-  p_priorities smallint[], p_now timestamptz
-) RETURNS void
+  p_priorities smallint[], p_elsewhere boolean, p_now timestamptz
+) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   rids bigint[];
   theirs text[];
   moved bigint[];
+  moved_ids text[];
   back int;
   armed bigint[];
   armed_hashes bytea[];
@@ -66,8 +71,8 @@ BEGIN
     array_agg(z.rid) FILTER (WHERE z.arms), array_agg(z.hash) FILTER (WHERE z.arms),
     array_agg(z.priority) FILTER (WHERE z.arms),
     array_agg(z.job) FILTER (WHERE NOT z.arms AND z.raises), array_agg(z.priority) FILTER (WHERE NOT z.arms AND z.raises),
-    array_agg(z.id) FILTER (WHERE z.theirs)
-  INTO moved, back, armed, armed_hashes, armed_priorities, raised, raised_priorities, theirs
+    array_agg(z.id) FILTER (WHERE z.theirs), array_agg(z.id) FILTER (WHERE z.moved)
+  INTO moved, back, armed, armed_hashes, armed_priorities, raised, raised_priorities, theirs, moved_ids
   FROM (
     SELECT x.rid, u.id, u.hash, u.priority, j.id AS job, x.valid_to IS NOT NULL AS dead,
       x.valid_to IS NOT NULL OR x.hash <> u.hash AS moved,
@@ -90,7 +95,9 @@ BEGIN
   IF back > 0 THEN
     INSERT INTO tally (collection, records) VALUES (p_collection, back);
   END IF;
-  IF armed IS NOT NULL THEN
+  IF p_elsewhere THEN
+    DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (moved);
+  ELSIF armed IS NOT NULL THEN
     PERFORM arm(p_collection, p_space, armed, armed_hashes, armed_priorities, false, p_now);
   END IF;
   IF moved IS NOT NULL THEN
@@ -99,6 +106,7 @@ BEGIN
   IF raised IS NOT NULL THEN
     PERFORM raise_priority(raised, raised_priorities);
   END IF;
+  RETURN moved_ids;
 END
 $$;
 
@@ -115,11 +123,12 @@ DECLARE
   moment timestamptz := coalesce(p_now, clock_timestamp());
   known text[];
   theirs text[];
+  elsewhere boolean;  -- the jobs are in another database
   n record;
   e record;
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(1701667441, p_collection);  -- the collection stays as it is until we commit
-  SELECT c.space INTO answer.space FROM collection c
+  SELECT c.space, k.holds = 'records' INTO answer.space, elsewhere FROM collection c CROSS JOIN control k
     WHERE c.name = p_name AND c.id = p_collection AND c.revision = p_revision;
   IF NOT FOUND THEN
     answer.problem := 'changed';
@@ -135,7 +144,7 @@ BEGIN
   SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
   IF known IS NULL THEN
     answer.fresh := insert_records(p_collection, answer.space, p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities,
-      p_places, moment);
+      p_places, elsewhere, moment);
     IF array_position(answer.fresh, NULL) IS NULL THEN
       IF p_notify THEN
         PERFORM pg_notify('embedq', '');
@@ -158,7 +167,8 @@ BEGIN
     WHERE NOT EXISTS (SELECT FROM record x WHERE x.collection = p_collection AND x.id = u.id);
     IF n.ids IS NOT NULL THEN
       PERFORM insert_records(p_collection, answer.space, n.ids, n.texts, n.hashes, n.attributes, n.tenants, n.priorities,
-        n.places, moment);
+        n.places, elsewhere, moment);
+      answer.moved := n.ids;
     END IF;
   END IF;
   -- mostly nothing differs, and then nothing is locked
@@ -171,7 +181,8 @@ BEGIN
   WHERE x.valid_to IS NOT NULL OR x.hash <> u.hash OR x.attributes <> coalesce(u.attributes, '{}')
     OR x.tenant IS DISTINCT FROM u.tenant OR (j.status = 0 AND u.priority > j.priority);
   IF e.ids IS NOT NULL THEN
-    PERFORM update_records(p_collection, answer.space, e.ids, e.texts, e.hashes, e.attributes, e.tenants, e.priorities, moment);
+    answer.moved := answer.moved || update_records(p_collection, answer.space, e.ids, e.texts, e.hashes, e.attributes, e.tenants,
+      e.priorities, elsewhere, moment);
   END IF;
   IF p_notify THEN
     PERFORM pg_notify('embedq', '');

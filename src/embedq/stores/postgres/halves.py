@@ -1,0 +1,244 @@
+"""One PostgreSQL database as a queue alone, or as a corpus alone."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Self
+
+from embedq.exchange import Arm, JobState, Loss, Queued, Sizes, Standing, Text, Waiting, Written
+from embedq.model import (
+    Ask,
+    Collection,
+    ContentHash,
+    Job,
+    JobFilter,
+    JobId,
+    Leased,
+    NewRecord,
+    Outcome,
+    Patch,
+    RecordId,
+    Settled,
+    SpaceId,
+)
+from embedq.policy.jobs import RecordAnswer
+from embedq.policy.texts import Limits
+from embedq.stores.postgres import callers, collections, embedding, index, keeping, putting, references, transitions
+from embedq.stores.postgres.address import parse
+from embedq.stores.postgres.corpus import PostgresRecords
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.holding import Holds, open_as
+from embedq.stores.postgres.jobs import BUSY_PAUSES, Ended, PostgresQueue
+from embedq.stores.postgres.placing import PostgresPlaces
+from embedq.stores.postgres.schema import check_version
+from embedq.stores.postgres.upkeep import PostgresJobs
+from embedq.telemetry import Telemetry
+
+STEP = 1000
+RecordName = tuple[str, RecordId]
+
+
+class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
+    """A queue in a database of its own; its records are in another."""
+
+    def __init__(self, database: Database) -> None:
+        """Speak to an opened database; `open` is the usual way."""
+        PostgresQueue.__init__(self, database)
+        PostgresPlaces.__init__(self, database)
+        PostgresJobs.__init__(self, database)
+
+    @classmethod
+    async def open(
+        cls, url: str, *, telemetry: Telemetry | None = None, pooler: bool = False, make: bool = True
+    ) -> Self:
+        """Open the database, and install or upgrade its schema; without `make` it is only looked at."""
+        address = parse(url, pooler=pooler)
+        await open_as(Holds.JOBS, address, make=make)
+        return cls(Database(address, telemetry or Telemetry()))
+
+    async def declare(self, collection: Collection, *, now: datetime | None = None) -> None:
+        """See `ports.Queueing`."""
+        await references.declare(self._database, collection, now)
+
+    async def forget(self, collection: str, *, now: datetime | None = None) -> None:
+        """See `ports.Queueing`."""
+        await references.forget(self._database, collection)
+        while await self.finish(limit=STEP, now=now):
+            continue
+
+    async def enqueue(self, collection: str, arms: Sequence[Arm], *, now: datetime | None = None) -> Sequence[Queued]:
+        """See `ports.Queueing`."""
+        queued = await self._database.write(lambda db: references.enqueue(db, collection, arms, now), repeat=False)
+        self._wake(sum(one.armed for one in queued))
+        return queued
+
+    async def withdraw(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> None:
+        """See `ports.Queueing`."""
+        await self._database.write(lambda db: references.withdraw(db, collection, records, now), repeat=True)
+
+    async def states(self, collection: str, records: Sequence[RecordId]) -> Mapping[RecordId, JobState]:
+        """See `ports.Queueing`."""
+        return await self._database.run(lambda db: references.states(db, collection, records), repeat=True)
+
+    async def settle(
+        self,
+        outcomes: Sequence[Outcome],
+        answers: Sequence[RecordAnswer],
+        *,
+        then: Ask | None = None,
+        last: bool = False,
+        now: datetime | None = None,
+    ) -> Settled:
+        """See `ports.Attempting`."""
+        if not outcomes:
+            return Settled(jobs=frozenset(), next=await self.lease(then, now=now) if then else Leased())
+        said = {id(outcome): answer for outcome, answer in zip(outcomes, answers, strict=True)}
+
+        async def settle(some: Sequence[Outcome]) -> Ended:
+            return await transitions.settle(self._database, some, now, last=last, answers=said)
+
+        return await self._settle_and_lease(settle, outcomes, then, now)
+
+    async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
+        """See `ports.Attempting`."""
+        await self._database.wait(timeout)
+
+    async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
+        """See `ports.JobKeeping`."""
+        return await keeping.remove_dropped(self._database, limit, now)
+
+    async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> Sequence[RecordName]:
+        """See `ports.JobKeeping`."""
+        revived = await self._database.write(lambda db: references.replay_quota(db, older_than, STEP, now), repeat=True)
+        self._wake(len(revived))
+        return revived
+
+    async def revive(
+        self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
+    ) -> Sequence[RecordName]:
+        """See `ports.JobKeeping`."""
+        revived = await self._database.write(lambda db: references.revive(db, which, job, limit, now), repeat=True)
+        self._wake(len(revived))
+        return revived
+
+    async def cancel(self, job: JobId, current: ContentHash | None, *, now: datetime | None = None) -> Job | None:
+        """See `ports.JobKeeping`."""
+        await self._database.write(lambda db: references.cancel(db, job, current, now), repeat=True)
+        return await self.job(job)
+
+    async def waiting(self, collection: str, *, now: datetime | None = None) -> Waiting:
+        """See `ports.JobLookups`."""
+        return await self._database.run(lambda db: references.waiting(db, collection, now), repeat=True)
+
+    async def check(self) -> None:
+        """See `ports.Lifetime`."""
+        await self._database.run(lambda db: check_version(db, self._database.address), repeat=True)
+
+    async def close(self) -> None:
+        """See `ports.Lifetime`."""
+        await self._database.close()
+
+
+class PostgresCorpusStore(PostgresRecords):
+    """Records and vectors in a database whose jobs are in another."""
+
+    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
+        """Speak to an opened database; `open` is the usual way."""
+        PostgresRecords.__init__(self, database, limits)
+        self._indexes = index.Indexes(database, index_from)
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        telemetry: Telemetry | None = None,
+        limits: Limits | None = None,
+        index_from: int = index.WORTH,
+        pooler: bool = False,
+        make: bool = True,
+    ) -> Self:
+        """Open the database, and install or upgrade its schema; see `PostgresStore.open`."""
+        address = parse(url, pooler=pooler)
+        await open_as(Holds.RECORDS, address, make=make)
+        return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
+
+    async def put(
+        self,
+        collection: str,
+        records: Sequence[NewRecord],
+        *,
+        now: datetime | None = None,
+        connection: object | None = None,
+    ) -> Sequence[Written]:
+        """See `ports.RecordWriting`."""
+        if connection is not None:
+            return await callers.put(
+                self._database, connection, collection, records, self._limits, now, putting.written
+            )
+        written = await putting.put(self._database, collection, records, self._limits, now, putting.written)
+        await self._fold()
+        return written
+
+    async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Written:
+        """See `ports.RecordWriting`."""
+        return await putting.patch(self._database, collection, record, patch, self._limits, now, putting.written)
+
+    async def texts(
+        self, space: SpaceId, records: Mapping[str, Sequence[RecordId]]
+    ) -> Mapping[str, Mapping[RecordId, Text]]:
+        """See `ports.Embedding`."""
+        return await self._database.run(lambda db: embedding.texts(db, space, records), repeat=True)
+
+    async def store(self, outcomes: Sequence[Outcome], *, now: datetime | None = None) -> Sequence[RecordAnswer | None]:
+        """See `ports.Embedding`. It comes back for records that somebody holds for a moment."""
+        answers = await self._store(outcomes, now)
+        for pause in BUSY_PAUSES:
+            held = [place for place, answer in enumerate(answers) if answer is None]
+            if not held:
+                break
+            await asyncio.sleep(pause)
+            for place, answer in zip(held, await self._store([outcomes[n] for n in held], now), strict=True):
+                answers[place] = answer
+        return answers
+
+    async def _store(self, outcomes: Sequence[Outcome], now: datetime | None) -> list[RecordAnswer | None]:
+        return await self._database.run(lambda db: embedding.store(db, outcomes, now), repeat=True)
+
+    async def give_up(self, collection: str, losses: Sequence[Loss]) -> None:
+        """See `ports.Embedding`."""
+        await self._database.run(lambda db: embedding.give_up(db, collection, losses), repeat=True)
+
+    async def try_again(self, collection: str, records: Sequence[RecordId]) -> None:
+        """See `ports.Embedding`."""
+        await self._database.run(lambda db: embedding.try_again(db, collection, records), repeat=True)
+
+    async def standing(self, collection: str, records: Sequence[RecordId]) -> Sequence[Standing]:
+        """See `ports.CorpusKeeping`."""
+        return await self._database.run(lambda db: embedding.standing(db, collection, records), repeat=True)
+
+    async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Standing]:
+        """See `ports.CorpusKeeping`."""
+        return await self._database.run(lambda db: embedding.missing(db, collection, after, limit), repeat=True)
+
+    async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
+        """See `ports.CorpusKeeping`."""
+        return int(await self._database.call(keeping.PURGE_REST, now, older_than, limit))
+
+    async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
+        """See `ports.CorpusKeeping`."""
+        done = await keeping.remove_dropped(self._database, limit, now)
+        done = done or await collections.recompose(self._database, limit, self._limits, now)
+        return done or await self._indexes.build_one()
+
+    async def sizes(self) -> Mapping[str, Sizes]:
+        """See `ports.CorpusKeeping`."""
+        return await self._database.run(embedding.sizes, repeat=True)
+
+    async def check(self) -> None:
+        """See `ports.Lifetime`."""
+        await self._database.run(lambda db: check_version(db, self._database.address), repeat=True)
+
+    async def close(self) -> None:
+        """See `ports.Lifetime`."""
+        await self._database.close()

@@ -1,0 +1,65 @@
+"""What a database holds: records and their jobs, or one of the two. It is noted, so that nobody mistakes it."""
+
+from enum import StrEnum
+
+from embedq.errors import StoreUnusable
+from embedq.stores.postgres.address import Address
+from embedq.stores.postgres.connection import Connection, connect
+from embedq.stores.postgres.errors import Fault, translated
+from embedq.stores.postgres.rights import become_owner, owner
+from embedq.stores.postgres.schema import install, require
+
+HELD = "SELECT holds FROM embedq.control"
+HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record)"
+NOTE = "UPDATE embedq.control SET holds = $1"
+
+# A queue can be wiped and begun anew: its numbers begin at the clock, so that none comes again.
+BEGIN_NUMBERS = """
+SELECT setval('embedq.record_rid', floor(date_part('epoch', clock_timestamp()) * 100000)::bigint)
+WHERE NOT (SELECT is_called FROM embedq.record_rid)
+"""
+
+
+class Holds(StrEnum):
+    """What a database holds."""
+
+    BOTH = "both"
+    RECORDS = "records"
+    JOBS = "jobs"
+
+
+async def open_as(wanted: Holds, address: Address, *, make: bool) -> None:
+    """Install or upgrade the schema, or only look at it, and note what the database holds from now on."""
+    await (install if make else require)(address)
+    connection = await connect(address)
+    try:
+        await _note(connection, wanted, address, make=make)
+    except Fault as error:
+        raise translated(error, address.shown) from error
+    finally:
+        await connection.close()
+
+
+async def _note(connection: Connection, wanted: Holds, address: Address, *, make: bool) -> None:
+    held = Holds(await connection.fetchval(HELD))
+    if held is wanted:
+        return
+    if held is Holds.JOBS:
+        raise StoreUnusable(
+            f"{address.shown} is the queue of a corpus elsewhere: name it in EMBEDQ_QUEUE_URL, and the corpus here"
+        )
+    if wanted is Holds.JOBS and await connection.fetchval(HAS_RECORDS):
+        raise StoreUnusable(
+            f"{address.shown} holds records, so it is no queue alone: name another database in EMBEDQ_QUEUE_URL"
+        )
+    found = await owner(connection)
+    if not make or found is None or not found[1]:
+        raise StoreUnusable(
+            f"{address.shown} holds {held}, and is to hold {wanted} from now on: run `embedq init` with these "
+            "settings, as the role that owns it"
+        )
+    async with connection.transaction():
+        await become_owner(connection)
+        await connection.execute(NOTE, str(wanted))
+        if wanted is Holds.JOBS:
+            await connection.execute(BEGIN_NUMBERS)

@@ -1,0 +1,187 @@
+"""A queue whose records are in another database: it knows their names, and what the corpus last said of them."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from embedq.errors import Conflict, NotFound
+from embedq.exchange import Arm, Cause, JobState, Queued, Waiting
+from embedq.model import Collection, ContentHash, JobFilter, JobId, JobStatus, Reason, RecordId
+from embedq.policy import jobs as rules
+from embedq.stores.columns import OPEN, read_status
+from embedq.stores.postgres import collections, keeping, reading
+from embedq.stores.postgres.catalogue import FIND, Found, find, made
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.keys import SPACE_BITS, job_id, parse
+
+NAME = "SELECT * FROM embedq.name_records($1, $2, $3, $4, $5, $6, $7)"
+ARM = "SELECT * FROM embedq.arm_named($1, $2, $3, $4, $5, $6, $7, $8)"
+STATES = f"""
+SELECT x.id, j.id AS job, j.serial, j.status, j.reason, j.hash FROM embedq.record x
+JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint WHERE x.collection = $1 AND x.id = ANY ($3)
+"""
+WHOSE = f"""
+SELECT c.name, x.id, x.tenant FROM embedq.job j JOIN embedq.collection c ON c.id = j.collection
+JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} WHERE j.id = $1 AND j.serial = $2 AND c.name IS NOT NULL
+"""
+NAMES = """
+SELECT c.name, x.id FROM embedq.record x JOIN embedq.collection c ON c.id = x.collection
+WHERE x.rid = ANY ($1) AND c.name IS NOT NULL
+"""
+
+
+async def declare(database: Database, collection: Collection, now: datetime | None) -> None:
+    """Learn a collection. One of another space is another collection: the old one's jobs go."""
+    wanted = replace(collection.declaration, text_from=None)
+    try:
+        await collections.declare(database, wanted, now)
+    except Conflict:
+        await collections.drop(database, wanted.name)
+        await collections.declare(database, wanted, now)
+    if collection.space.dimensions is not None:
+        await collections.learn(database, collection.space.id, collection.space.dimensions)
+
+
+async def forget(database: Database, name: str) -> None:
+    """Let a collection's name go, if it is there."""
+    with contextlib.suppress(NotFound):
+        await collections.drop(database, name)
+
+
+async def enqueue(db: Connection, name: str, arms: Sequence[Arm], now: datetime | None) -> list[Queued]:
+    """Note what the corpus says of these records, and arm the jobs that the rules say."""
+    async with db.transaction():
+        collection = await find(db, name)
+        asks = {ask.id: ask for ask in arms}
+        rows = await _name(db, collection, list(asks.values()), now)
+        armed = {id_ for id_, ask in asks.items() if _is_armed(ask, rows[id_])}
+        jobs: dict[int, JobId] = {}
+        for forced in (False, True):
+            some = [ask for ask in asks.values() if ask.id in armed and ask.forced is forced]
+            raised = [
+                ask for ask in asks.values() if not forced and ask.id not in armed and _rises(collection, ask, rows)
+            ]
+            if some or raised:
+                jobs |= await _arm(db, collection, some, raised, rows, now)
+    return [_queued(ask, rows[ask.id], jobs) for ask in arms]
+
+
+async def states(db: Connection, name: str, records: Sequence[RecordId]) -> dict[RecordId, JobState]:
+    """Say how the jobs of these records stand; a collection that is not known has none."""
+    row = await db.fetchrow(FIND, name)
+    if row is None:
+        return {}
+    collection = made(row)
+    rows = await db.fetch(STATES, collection.id, collection.space, list(records))
+    return {RecordId(row["id"]): _state(row) for row in rows}
+
+
+async def withdraw(db: Connection, name: str, records: Sequence[RecordId], now: datetime | None) -> None:
+    """Cancel the open jobs of records that were deleted."""
+    row = await db.fetchrow(FIND, name)
+    if row is not None:
+        await db.fetchval(keeping.DELETE_RECORDS, row["id"], row["space"], list(records), False, now)  # noqa: FBT003 by place
+
+
+async def cancel(db: Connection, job: JobId, current: ContentHash | None, now: datetime | None) -> None:
+    """Cancel an open job for the text that its record has now."""
+    named = parse(job)
+    if named is None:
+        return
+    async with db.transaction():
+        whose = await db.fetchrow(WHOSE, *named)
+        if whose is not None and current is not None:
+            ask = Arm(RecordId(whose["id"]), current, Cause.RECONCILE, tenant=whose["tenant"])
+            await _name(db, await find(db, whose["name"]), [ask], now)
+        await keeping.cancel(db, job, now)
+
+
+async def revive(
+    db: Connection, which: JobFilter, job: JobId | None, limit: int, now: datetime | None
+) -> list[tuple[str, RecordId]]:
+    """Arm dead letters again, or one failed or cancelled job; say whose."""
+    return await _names(db, await keeping.revived(db, which, job, limit, now))
+
+
+async def replay_quota(
+    db: Connection, older_than: timedelta, limit: int, now: datetime | None
+) -> list[tuple[str, RecordId]]:
+    """Try again what a provider's quota stopped; say whose."""
+    return await _names(db, await keeping.replayed_quota(db, older_than, limit, now))
+
+
+async def _names(db: Connection, rids: Sequence[int]) -> list[tuple[str, RecordId]]:
+    return [(row["name"], RecordId(row["id"])) for row in await db.fetch(NAMES, list(rids))] if rids else []
+
+
+async def waiting(db: Connection, name: str, now: datetime | None) -> Waiting:
+    """Say how many jobs are on their way, and how long the oldest waits."""
+    if await db.fetchrow(FIND, name) is None:
+        return Waiting(0, None)
+    _, found = await reading.show(db, name, [], None, now)
+    return Waiting(found.pending, found.oldest_pending)
+
+
+async def _name(db: Connection, collection: Found, asks: Sequence[Arm], now: datetime | None) -> dict[RecordId, Any]:
+    """Name records to the database, sorted, so that two writers never wait in a circle; say how their jobs stand."""
+    placed = sorted((ask.id, place) for place, ask in enumerate(asks))
+    ordered = [asks[place] for _, place in placed]
+    columns = [place for _, place in placed], [ask.hash for ask in ordered], [ask.tenant for ask in ordered]
+    ids = [ask.id for ask in ordered]
+    rows = await db.fetch(NAME, collection.id, collection.space, ids, *columns, now)
+    return dict(zip(ids, rows, strict=True))
+
+
+async def _arm(
+    db: Connection,
+    collection: Found,
+    asks: Sequence[Arm],
+    raised: Sequence[Arm],
+    rows: Mapping[RecordId, Any],
+    now: datetime | None,
+) -> dict[int, JobId]:
+    """Arm jobs, and move others up; answer with the armed ones, by record."""
+    found = await db.fetch(
+        ARM,
+        collection.id,
+        collection.space,
+        [rows[ask.id]["rid"] for ask in asks],
+        [_lane(collection, ask) for ask in asks],
+        bool(asks) and asks[0].forced,
+        [rows[ask.id]["job"] for ask in raised],
+        [_lane(collection, ask) for ask in raised],
+        now,
+    )
+    return {row["rid"]: job_id(row["job"], row["serial"]) for row in found}
+
+
+def _lane(collection: Found, ask: Arm) -> int:
+    return collection.priority if ask.priority is None else ask.priority
+
+
+def _is_armed(ask: Arm, row: Any) -> bool:  # noqa: ANN401 a row
+    reason = None if row["reason"] is None else Reason(row["reason"])
+    return rules.arms(ask, read_status(row["status"]), reason=reason, same_text=row["hash"] == ask.hash)
+
+
+def _rises(collection: Found, ask: Arm, rows: Mapping[RecordId, Any]) -> bool:
+    """A job that is on its way keeps the higher priority, of those that somebody asked for."""
+    row = rows[ask.id]
+    asked = ask.cause is not Cause.RECONCILE
+    return asked and row["status"] == OPEN and _lane(collection, ask) > (row["priority"] or 0)
+
+
+def _queued(ask: Arm, row: Any, jobs: Mapping[int, JobId]) -> Queued:  # noqa: ANN401 a row
+    del ask
+    if row["rid"] in jobs:
+        return Queued(jobs[row["rid"]], armed=True)
+    return Queued(None if row["job"] is None else job_id(row["job"], row["serial"]), armed=False)
+
+
+def _state(row: Any) -> JobState:  # noqa: ANN401 a row
+    status = read_status(row["status"]) or JobStatus.PENDING
+    reason = None if row["reason"] is None else Reason(row["reason"])
+    return JobState(job_id(row["job"], row["serial"]), status, reason, ContentHash(row["hash"]))

@@ -1,0 +1,58 @@
+"""PostgreSQL is a corpus alone and a queue alone: beside a SQLite file, each keeps every promise of the suite."""
+
+import asyncio
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from embedq.stores.postgres import PostgresCorpusStore, PostgresJobStore
+from embedq.stores.postgres.address import parse
+from embedq.stores.postgres.schema import install
+from embedq.testing.postgres import PostgresAddress
+from embedq.testing.stores import CorpusSuite, JobStoreSuite
+
+
+class TestPostgresQueue(JobStoreSuite):
+    """A PostgreSQL queue beside a SQLite corpus."""
+
+    async def open_queue(self, place: str) -> PostgresJobStore:
+        """Open the database of this test."""
+        return await PostgresJobStore.open(place)
+
+    @pytest.fixture
+    def half(self, postgres_url: str) -> str:
+        """Say where the database is."""
+        return postgres_url
+
+    @pytest.fixture
+    def postgres_template(self, installed: str) -> str:
+        """Copy a database that has the schema."""
+        return installed
+
+
+class TestPostgresCorpus(CorpusSuite):
+    """A SQLite queue beside a PostgreSQL corpus."""
+
+    async def open_corpus(self, place: str) -> PostgresCorpusStore:
+        """Open the database of this test."""
+        return await PostgresCorpusStore.open(place)
+
+    @pytest.fixture
+    def half(self, postgres_url: str) -> str:
+        """Say where the database is."""
+        return postgres_url
+
+    @pytest.fixture
+    def postgres_template(self, installed: str) -> str:
+        """Copy a database that has the schema."""
+        return installed
+
+
+@pytest.fixture(scope="session")
+def installed(postgres18: PostgresAddress) -> Iterator[str]:
+    """Make a database with the schema in it."""
+    name = f"installed_{uuid4().hex}"
+    asyncio.run(install(parse(postgres18.create_database(name))))
+    yield name
+    postgres18.drop_database(name)

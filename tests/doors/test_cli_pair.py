@@ -1,0 +1,48 @@
+"""A queue in another database, by the command line."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tests.doors.conftest import Shell
+
+QUEUE = {"EMBEDQ_QUEUE_URL": "sqlite:///queue.db"}
+
+
+def count(path: Path, table: str) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        (found,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 a test's own word
+        return int(found)
+
+
+def test_records_and_jobs_are_in_two_files(shell: Shell) -> None:
+    """What is put stands in one file and its job in the other; status and doctor see both."""
+    assert shell.facts("init", **QUEUE)["status"] == "ready"
+    file = shell.write("notes.jsonl", {"id": "a", "text": "Call Ada about the loom"}, {"id": "b", "text": "Oil it"})
+
+    shell.run("put", "notes", file, **QUEUE)
+
+    assert (count(shell.folder / "embedq.db", "embedq_job"), count(shell.folder / "queue.db", "embedq_job")) == (0, 2)
+    with closing(sqlite3.connect(shell.folder / "queue.db")) as db:
+        assert db.execute("SELECT DISTINCT text FROM embedq_record").fetchall() == [("",)]
+    assert shell.facts("status", **QUEUE)["queue"]["pending"]["total"] == 2
+    assert {one["verdict"] for one in shell.facts("doctor", **QUEUE)["findings"]} <= {"ok", "warning"}
+
+
+def test_a_queue_is_taken_for_no_corpus_and_a_corpus_for_no_queue(shell: Shell) -> None:
+    """The refusal says which variable is to name what."""
+    shell.run("init", **QUEUE)
+    shell.run("put", "notes", shell.write("notes.jsonl", {"id": "a", "text": "A"}), **QUEUE)
+
+    swapped = {"EMBEDQ_URL": "sqlite:///queue.db", "EMBEDQ_QUEUE_URL": "sqlite:///embedq.db"}
+
+    assert "EMBEDQ_QUEUE_URL" in shell.run("status", code=1, **swapped).stderr
+    assert "queue of a corpus elsewhere" in shell.run("status", code=1, EMBEDQ_URL="sqlite:///queue.db").stderr
+
+
+def test_one_database_named_twice_is_one_database(shell: Shell) -> None:
+    """Its records and jobs stay in one transaction."""
+    shell.run("init", EMBEDQ_QUEUE_URL="sqlite:///embedq.db")
+    shell.run("put", "notes", shell.write("n.jsonl", {"id": "a", "text": "A"}), EMBEDQ_QUEUE_URL="sqlite:///embedq.db")
+
+    assert count(shell.folder / "embedq.db", "embedq_job") == 1
