@@ -57,7 +57,7 @@ async def test_a_whole_batch_waits_for_room_in_the_table_of_vectors(
     leases = await take(store)
     following = Ask(worker=WorkerId("w1"), spaces=[leases[0].space], limit=5, span=LEASE)
     async with db.transaction():
-        await db.execute(f"LOCK TABLE embedq.vector_{leases[0].space} IN SHARE MODE")
+        await db.execute("LOCK TABLE embedq.vector_1 IN SHARE MODE")
         settling = asyncio.create_task(store.settle([done(lease) for lease in leases], then=following, now=NOON))
         async with asyncio.timeout(SOON):
             while not await db.fetchval(WAITS):  # noqa: ASYNC110 only the database knows

@@ -1,8 +1,9 @@
 """Giving out work: which turn it is, where this process stands in each line, and what a lease looks like."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import repeat
 from typing import Any
 
 from embedq.model import Ask, Lease, Leased, RetryPolicy, SpaceId
@@ -56,8 +57,7 @@ class Turns:
         if not row["from_line"]:
             return
         self._leases += 1
-        at = (row["asked"] - 1) * LANES
-        self._marks[spaces[row["asked"] - 1]] = row["mark_keys"][at : at + LANES], row["mark_jobs"][at : at + LANES]
+        self._marks[spaces[row["asked"] - 1]] = row["mark_keys"], row["mark_jobs"]
 
     def _note_scan(self, seconds: float) -> None:
         if self._by_marks > 0:
@@ -96,59 +96,61 @@ def leased(ask: Ask, row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # n
     homes = {id_: _home(catalogue, id_) for id_ in set(row["collections"])}
     right = (row["token"], nonce, row["until"], None)
     space = ask.spaces[row["asked"] - 1]
-    return Leased(leases=_plain(row, space, homes, right) or _mixed(row, space, homes, right))
+    return Leased(leases=_leases(row, space, homes, right))
 
 
-def _plain(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -> list[Lease] | None:  # noqa: ANN401 a row
-    """Make the leases of a batch of new jobs of one collection: most are, and it takes half the time."""
-    taken, lacking, forced = row["taken"], row["lacking"], row["forced"]
-    rare = (row["rids"], row["renumbered"], row["tried"], row["crashed"])
-    one_of_all = all(some is None or len(some) == len(taken) for some in (lacking, forced))
-    if rare != (None, None, None, None) or len(homes) > 1 or not one_of_all or taken != sorted(taken):
-        return None
-    [(name, retry)] = homes.values()
-    if not name or row["records"] is None:
-        return None
-    make = tuple.__new__  # half the time of calling the class
-    rest = (lacking is None, forced is not None, 0, 0, retry, *right)
-    records = zip(taken, row["records"], row["texts"], row["hashes"], strict=True)
+def _leases(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -> list[Lease]:  # noqa: ANN401 a row
+    """Make leases, column by column: what is the same for all, or said of none, is not looked up for each."""
+    taken, make = row["taken"], tuple.__new__  # half the time of calling the class
+    rids = [job >> SPACE_BITS for job in taken]
+    given = repeat(*homes.values()) if len(homes) == 1 else [homes[id_] for id_ in row["collections"]]
+    records = _records(row, rids)
+    if ("", None) in homes.values():
+        records = [record if name else GONE for (name, _), record in zip(given, records, strict=False)]
+    columns = (
+        _noted(taken, row["renumbered"], row["serials"], rids),
+        given,
+        records,
+        _are_not_in(rids, row["lacking"]),
+        _are_not_in(taken, row["forced"]),
+        _noted(taken, row["tried"], row["attempts"], repeat(0)),
+        _noted(taken, row["crashed"], row["crashes"], repeat(0)),
+    )
     return [
-        make(Lease, (f"{job}.{job >> SPACE_BITS}", name, record, space, text, hash_, *rest))
-        for job, record, text, hash_ in records
+        make(
+            Lease, (f"{job}.{serial}", name, id_, space, text, hash_, current, not plain, tries, crashes, retry, *right)
+        )
+        for job, serial, (name, retry), (id_, text, hash_), current, plain, tries, crashes in zip(
+            taken, *columns, strict=False
+        )
     ]
 
 
-def _mixed(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -> list[Lease]:  # noqa: ANN401 a row
-    """Make leases of any kind."""
-    taken = row["taken"]
-    collections = row["collections"] if len(row["collections"]) == len(taken) else row["collections"] * len(taken)
-    lacking, forced, records = _set(row["lacking"]), _set(row["forced"]), _records(row)
-    serials, attempts, crashes = (
-        _table(row, *names) for names in (("renumbered", "serials"), ("tried", "attempts"), ("crashed", "crashes"))
-    )
-    leases = []
-    for job, home in zip(taken, collections, strict=True):
-        rid = job >> SPACE_BITS
-        name, retry = homes[home]
-        record, text, hash_ = records.get(rid, GONE) if name else GONE
-        story = (rid not in lacking, job in forced, attempts.get(job, 0), crashes.get(job, 0), retry)
-        what = (f"{job}.{serials.get(job, rid)}", name, record, space, text, hash_)
-        leases.append(tuple.__new__(Lease, (*what, *story, *right)))
-    return leases
+def _records(row: Any, rids: Sequence[int]) -> Iterable[tuple[str, str | None, bytes]]:  # noqa: ANN401 a row
+    """Put the records of a lease together; unless it names them, they are those of its jobs."""
+    found = list(zip(row["records"] or (), row["texts"] or (), row["hashes"] or (), strict=True))
+    if row["rids"] is None and found:
+        return found
+    known = dict(zip(row["rids"] or (), found, strict=True))
+    return [known.get(rid, GONE) for rid in rids]
 
 
-def _records(row: Any) -> dict[int, tuple[str, str, bytes]]:  # noqa: ANN401 a row
-    """Put the records of a lease together, by their numbers; unless it names them, they are those of its jobs."""
-    rids = row["rids"] or ([job >> SPACE_BITS for job in row["taken"]] if row["records"] else ())
-    return dict(zip(rids, zip(row["records"] or (), row["texts"] or (), row["hashes"] or (), strict=True), strict=True))
+def _are_not_in(numbers: Sequence[int], some: Sequence[int] | None) -> Iterable[bool]:
+    """Say of each number whether it is not among some, which are mostly none or all."""
+    if some is None or len(some) == len(numbers):
+        return repeat(some is None)
+    found = frozenset(some)
+    return [number not in found for number in numbers]
 
 
-def _set(found: Sequence[int] | None) -> frozenset[int]:
-    return frozenset(found or ())
-
-
-def _table(row: Any, keys: str, values: str) -> dict[int, int]:  # noqa: ANN401 a row
-    return dict(zip(row[keys] or (), row[values] or (), strict=True))
+def _noted(
+    jobs: Sequence[int], noted: Sequence[int] | None, values: Sequence[int] | None, others: Iterable[int]
+) -> Iterable[int]:
+    """Give each job what is noted of it, and others what they have."""
+    if noted is None:
+        return others
+    known = dict(zip(noted, values or (), strict=True))
+    return [known.get(job, other) for job, other in zip(jobs, others, strict=False)]
 
 
 def _home(catalogue: Catalogue, id_: int) -> Home:

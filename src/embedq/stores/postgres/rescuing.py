@@ -39,14 +39,12 @@ async def rescue(
     database: Database, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: datetime | None
 ) -> list[Rescued]:
     """Take back what nobody works on any more. What an application holds just now stays in its lease until later."""
-    rescued: list[Rescued] = []
-    after = -1
-    while True:
-        rows = await database.fetch(FACTS, now, after, SET_BACK, unrenewed_for, list(dead))
-        if not rows:
-            return rescued
-        rescued += await _take_back(database, rows, now)
-        after = rows[-1]["token"]
+    rows = await database.fetch(FACTS, now, -1, SET_BACK, unrenewed_for, list(dead))
+    rescued = await _take_back(database, rows, now)  # even if there is none: who may not is told so
+    while rows:
+        rows = await database.fetch(FACTS, now, rows[-1]["token"], SET_BACK, unrenewed_for, list(dead))
+        rescued += await _take_back(database, rows, now) if rows else []
+    return rescued
 
 
 async def _take_back(database: Database, rows: Sequence[Any], now: datetime | None) -> list[Rescued]:

@@ -30,3 +30,14 @@ CREATE TYPE transition AS (
 CREATE TYPE paid AS (
   job bigint, token bigint, hash bytea, truncated boolean, kept boolean, known boolean, embedding vector
 );
+
+-- A stretch of a line: the places behind one, below another.
+CREATE TYPE stretch AS (low_key bigint, low_job bigint, high bigint);
+
+-- What was taken from the line of a space: jobs in its order, `rising` if that is the order of their keys, with what stands
+-- there of each; all kinds together; the sum of their ages. `given` are the jobs in the order of their keys, as a lease has
+-- them, and their arms then with them. And the marks of the space.
+CREATE TYPE taken AS (
+  space int, jobs bigint[], rids bigint[], arms int[], homes int[], forced bigint[], kinds smallint, queued bigint,
+  rising boolean, given bigint[], from_line boolean, mark_keys bigint[], mark_jobs bigint[]
+);

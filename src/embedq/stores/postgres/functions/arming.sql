@@ -10,11 +10,11 @@ BEGIN
 END
 $$;
 
--- Say where a job stands in its line: its lane, then its age. Jobs that took workers down stand behind all the others.
-CREATE FUNCTION place(priority smallint, crashes smallint, queued_at timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
-  SELECT (((3 - priority) + CASE WHEN crashes >= 2 THEN 4 ELSE 0 END)::bigint << 48)
-    + floor(date_part('epoch', queued_at) * 1000)::bigint
-$$;
+-- Say where a job stands in its line: its lane, then its age. Jobs that took workers down stand behind all the others [8]
+-- (`policy.jobs.SOLO_CRASHES`). Read when it is made, not when it is called: no search path has a say in it.
+CREATE FUNCTION place(priority smallint, crashes smallint, queued_at timestamptz) RETURNS bigint LANGUAGE sql STABLE
+RETURN (((3 - priority) + CASE WHEN crashes >= 2 THEN 4 ELSE 0 END)::bigint << 48)
+  + floor(date_part('epoch', queued_at) * 1000)::bigint;
 
 -- Say what a lease must know of a job: 1 it is forced, 2 its record may have a vector, 4 it was tried or renumbered, and
 -- its row has to be read.

@@ -1,19 +1,14 @@
--- Move waiting jobs that are due into the line, and those whose wait begins in the future: the clock was set back.
+-- Move waiting jobs that are due into the line, and those whose wait begins in the future: the clock was set back. The
+-- rules say the same [4] (`policy.jobs.is_due`).
 CREATE FUNCTION promote(p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
   WITH gone AS (
     DELETE FROM later WHERE ctid = ANY (ARRAY(
-      SELECT l.ctid FROM later l WHERE l.due <= p_now ORDER BY l.due LIMIT 1000 FOR UPDATE SKIP LOCKED))
-    RETURNING space, collection, key, job)
-  INSERT INTO ready (space, collection, key, job, arms, kind)
-  SELECT g.space, g.collection, g.key, g.job, j.arms, kind_of(j) FROM gone g JOIN job j ON j.id = g.job
-  ON CONFLICT DO NOTHING;
-  WITH gone AS (
-    DELETE FROM later WHERE ctid = ANY (ARRAY(
-      SELECT l.ctid FROM later l WHERE l.since > p_now + interval '1 second' ORDER BY l.since LIMIT 1000
-      FOR UPDATE SKIP LOCKED))
+        SELECT l.ctid FROM later l WHERE l.due <= p_now ORDER BY l.due LIMIT 1000 FOR UPDATE SKIP LOCKED)
+      || ARRAY(SELECT l.ctid FROM later l WHERE l.since > p_now + interval '1 second' ORDER BY l.since LIMIT 1000
+        FOR UPDATE SKIP LOCKED))
     RETURNING space, collection, key, job)
   INSERT INTO ready (space, collection, key, job, arms, kind)
   SELECT g.space, g.collection, g.key, g.job, j.arms, kind_of(j) FROM gone g JOIN job j ON j.id = g.job
@@ -69,15 +64,194 @@ BEGIN
 END
 $$;
 
--- Say whether ascending record numbers are all those from the first to the last, as in a bulk load: then they are read by
--- their range, which spares PostgreSQL 16 a descent into the index for each.
-CREATE FUNCTION is_run(p_rids bigint[]) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-  SELECT p_rids[cardinality(p_rids)] - p_rids[1] = cardinality(p_rids) - 1
+-- Say which stretches of a space's line to look through until there is enough: the lowest lane that has work, if it is its
+-- turn; what lies behind the marks, lane by lane; all of it.
+CREATE FUNCTION stretches(p_space int, p_lowest boolean, p_mark_keys bigint[], p_mark_jobs bigint[]) RETURNS stretch[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  whole CONSTANT stretch := ROW(0, -1, 4::bigint << 48);
+  found stretch[] := '{}';
+  lowest bigint;
+BEGIN
+  IF p_lowest THEN
+    SELECT r.key >> 48 << 48 INTO lowest FROM ready r WHERE r.space = p_space AND r.key < whole.high
+      ORDER BY r.key DESC LIMIT 1;
+    IF lowest IS NOT NULL THEN
+      found := ARRAY[ROW(lowest, -1, whole.high)::stretch];
+    END IF;
+  END IF;
+  IF p_mark_jobs <> '{-1,-1,-1,-1}' THEN
+    FOR lane IN 1..4 LOOP
+      found := found || ROW(p_mark_keys[lane], p_mark_jobs[lane], lane::bigint << 48)::stretch;
+    END LOOP;
+  END IF;
+  RETURN found || whole;
+END
 $$;
 
--- Lease up to p_limit jobs of one space, best lane first. A mark per space and lane is the last place that this process took:
--- where a snapshot elsewhere keeps rows from being removed, the scan begins behind it, so as not to pass them again
--- and again. What lies below a mark (late commits, jobs handed back) is found by a scan from the start.
+-- Take jobs of a stretch out of the line, as far as nobody else is taking them; the mark of a lane is its last.
+CREATE FUNCTION take_stretch(t taken, s stretch, p_limit int) RETURNS taken
+LANGUAGE plpgsql AS $$
+DECLARE
+  age CONSTANT bigint := (1::bigint << 48) - 1;  -- the part of a place that is no lane
+  n record;
+BEGIN
+  SELECT array_agg(z.ctid) AS places, array_agg(z.job) AS jobs, array_agg(z.job >> 12) AS rids, array_agg(z.arms) AS arms,
+    array_agg(z.collection) AS homes, array_agg(z.job) FILTER (WHERE z.kind & 1 = 1) AS forced, bit_or(z.kind) AS kinds,
+    sum(z.key & age) AS queued, min(z.key) = max(z.key) AS one_moment, max(z.key) AS last_key INTO n FROM (
+    SELECT r.ctid, r.job, r.key, r.collection, r.arms, r.kind FROM ready r
+    WHERE r.space = t.space AND (r.key, r.job) > (s.low_key, s.low_job) AND r.key < s.high
+    ORDER BY r.key, r.job LIMIT p_limit FOR UPDATE SKIP LOCKED) z;
+  IF n.jobs IS NULL THEN
+    RETURN t;
+  END IF;
+  DELETE FROM ready WHERE ctid = ANY (n.places);  -- safe: rows of the line are never updated
+  t.rising := n.one_moment AND t.jobs IS NULL;  -- of one moment, they stand in the order of their keys
+  t.jobs := t.jobs || n.jobs;
+  t.rids := t.rids || n.rids;
+  t.arms := t.arms || n.arms;
+  t.homes := t.homes || n.homes;
+  t.forced := t.forced || n.forced;
+  t.kinds := coalesce(t.kinds, 0) | n.kinds;
+  t.queued := coalesce(t.queued, 0) + n.queued;
+  IF s.low_key < 4::bigint << 48 THEN
+    t.mark_keys[(n.last_key >> 48) + 1] := n.last_key;
+    t.mark_jobs[(n.last_key >> 48) + 1] := n.jobs[cardinality(n.jobs)];
+  END IF;
+  RETURN t;
+END
+$$;
+
+-- Take up to p_limit jobs from a space's line, unless it is the turn of one that took workers down and stands in p_alone,
+-- perhaps another's; else, if nothing is there, that one. `t` comes with the space and its marks, one per lane: where this
+-- process took last. Where a snapshot elsewhere keeps rows from being removed, a scan begins behind them, so as not to pass
+-- those rows again and again; what lies below (late commits, jobs handed back) is found by a scan from the start.
+CREATE FUNCTION take_jobs(t taken, p_alone int, p_solo boolean, p_lowest boolean, p_limit int, p_now timestamptz) RETURNS taken
+LANGUAGE plpgsql AS $$
+DECLARE
+  s stretch;
+  lane int;
+BEGIN
+  IF t.space IS NOT NULL AND (p_alone IS NULL OR NOT p_solo) THEN
+    FOREACH s IN ARRAY stretches(t.space, p_lowest, t.mark_keys, t.mark_jobs) LOOP
+      t := take_stretch(t, s, p_limit - coalesce(cardinality(t.jobs), 0));
+      EXIT WHEN cardinality(t.jobs) >= p_limit;
+      IF s.high - s.low_key <= 1::bigint << 48 THEN  -- taken to its end: only late commits lie before now
+        lane := s.high >> 48;
+        t.mark_keys[lane] := greatest(t.mark_keys[lane],
+          ((lane - 1)::bigint << 48) + floor(date_part('epoch', p_now) * 1000)::bigint - 10000);
+      END IF;
+    END LOOP;
+    t.from_line := t.jobs IS NOT NULL;
+  END IF;
+  IF t.jobs IS NULL AND p_alone IS NOT NULL THEN
+    t.space := p_alone;
+    t := take_stretch(t, ROW(4::bigint << 48, -1, 8::bigint << 48), 1);
+  END IF;
+  RETURN t;
+END
+$$;
+
+-- Read the records of jobs that were taken. A statement later than the one that locked: the texts are at least as new as
+-- the arms in the line, and no newer, since whoever edits a record waits for its place in the line. Comparing numbers of a
+-- sequence in place of counting arms would be racy: a put may draw its number before the lease and commit after it.
+CREATE FUNCTION read_records(answer leased, t taken) RETURNS leased
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT array_agg(x.rid), array_agg(x.id), array_agg(x.text), array_agg(x.hash)
+  INTO answer.rids, answer.records, answer.texts, answer.hashes
+  FROM record x WHERE x.rid = ANY (t.rids) AND x.valid_to IS NULL;
+  IF answer.rids = t.rids THEN  -- the rule: an index brings them in its order
+    answer.rids := NULL;
+  END IF;
+  IF t.kinds & 2 = 0 THEN  -- none of them can have a vector
+    answer.lacking := t.rids;
+  ELSE
+    SELECT array_agg(m.record) INTO answer.lacking
+    FROM missing m WHERE m.collection = ANY (t.homes) AND m.record = ANY (t.rids);
+  END IF;
+  RETURN answer;
+END
+$$;
+
+-- Read the rows of jobs that were tried or renumbered. One that is not open has no business in the line, and is left out.
+CREATE FUNCTION read_history(INOUT answer leased, INOUT t taken)
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT array_agg(z.id), array_agg(z.arms),
+    array_agg(z.id) FILTER (WHERE z.serial <> z.id >> 12), array_agg(z.serial) FILTER (WHERE z.serial <> z.id >> 12),
+    array_agg(z.id) FILTER (WHERE z.attempts > 0), array_agg(z.attempts) FILTER (WHERE z.attempts > 0),
+    array_agg(z.id) FILTER (WHERE z.crashes > 0), array_agg(z.crashes) FILTER (WHERE z.crashes > 0)
+  INTO t.given, t.arms, answer.renumbered, answer.serials, answer.tried, answer.attempts, answer.crashed, answer.crashes
+  FROM (SELECT id, arms, serial, attempts, crashes FROM job WHERE id = ANY (t.jobs) AND status = 0 ORDER BY id) z;
+  IF coalesce(cardinality(t.given), 0) < cardinality(t.jobs) THEN
+    IF answer.records IS NOT NULL THEN
+      answer.rids := coalesce(answer.rids, t.rids);  -- no longer those of the jobs in their order
+    END IF;
+    SELECT array_agg(u.job ORDER BY u.n), array_agg(u.home ORDER BY u.n) INTO t.jobs, t.homes
+    FROM unnest(t.jobs, t.homes) WITH ORDINALITY u (job, home, n) WHERE u.job = ANY (t.given);
+  END IF;
+END
+$$;
+
+-- Write a lease of jobs that were taken; `given` are the same, ascending.
+CREATE FUNCTION write_lease(answer leased, t taken, p_worker text, p_nonce bigint, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  holder int := (SELECT w.id FROM worker w WHERE w.name = p_worker);
+BEGIN
+  IF holder IS NULL THEN
+    holder := enter_worker(p_worker, p_now);
+  END IF;
+  INSERT INTO lease (token, since, renewed, until, worker, space, queued, fresh, nonce, jobs, arms) VALUES (
+    answer.token, p_now, p_now, answer.until, holder, t.space,
+    to_timestamp(t.queued / cardinality(t.rids) / 1000.0), t.kinds & 2 = 0, p_nonce, t.given, t.arms);
+END
+$$;
+
+-- Lease jobs that were taken, if there are any; else say when something may be due.
+CREATE FUNCTION lease_taken(
+  answer leased, t taken, p_numbers int[], p_worker text, p_span interval, p_nonce bigint, p_now timestamptz
+) RETURNS leased
+LANGUAGE plpgsql AS $$
+DECLARE
+  h record;
+BEGIN
+  answer.space := t.space;
+  answer.asked := array_position(p_numbers, t.space);
+  answer.from_line := t.from_line;
+  answer.mark_keys := t.mark_keys;
+  answer.mark_jobs := t.mark_jobs;
+  answer.forced := t.forced;
+  IF t.jobs IS NOT NULL THEN
+    answer := read_records(answer, t);
+    IF t.kinds & 4 <> 0 THEN
+      SELECT * INTO h FROM read_history(answer, t);
+      answer := h.answer;
+      t := h.t;
+    ELSIF t.rising THEN
+      t.given := t.jobs;
+    ELSE
+      SELECT array_agg(u.job ORDER BY u.job), array_agg(u.arms ORDER BY u.job) INTO t.given, t.arms
+      FROM unnest(t.jobs, t.arms) u (job, arms);
+    END IF;
+  END IF;
+  IF t.given IS NULL THEN
+    SELECT min(z.due) - p_now INTO answer.again FROM (
+      SELECT min(l.due) AS due FROM later l
+      UNION ALL SELECT min(s.held_until) FROM space s WHERE s.id = ANY (p_numbers) AND s.held_until > p_now) z;
+    RETURN answer;
+  END IF;
+  answer.taken := t.jobs;
+  answer.collections := CASE WHEN t.homes[1] = ALL (t.homes) THEN t.homes[1:1] ELSE t.homes END;
+  answer.token := nextval('lease_token');
+  answer.until := p_now + p_span;
+  PERFORM write_lease(answer, t, p_worker, p_nonce, p_now);
+  RETURN answer;
+END
+$$;
+
+-- Lease up to p_limit jobs of one of the asked spaces, best lane first. The marks are four for each space that was asked for.
 CREATE FUNCTION lease(
   p_worker text, p_asked text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_now timestamptz
@@ -87,42 +261,15 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
 DECLARE
   solo_lanes CONSTANT bigint := 4::bigint << 48;
-  age CONSTANT bigint := (1::bigint << 48) - 1;  -- the part of a place that is no lane
   answer leased;
+  t taken;
   moment timestamptz := coalesce(p_now, clock_timestamp());
   may boolean;        -- lease at all: nobody is pausing just now
   is_due boolean;
   numbers int[];      -- of the asked spaces, in their order
   spaces int[];       -- those that may be worked on
   alone int;          -- a space where a job stands that took workers down: it goes alone
-  marks int;          -- where the marks of the chosen space begin
-  marked boolean;
-  low_keys bigint[] := '{}';  -- the stretches to look through, until there is enough
-  low_jobs bigint[] := '{}';
-  highs bigint[] := '{}';
-  lane int;
-  taken bigint[] := '{}';
-  rids bigint[] := '{}';
-  homes int[] := '{}';
-  one_home boolean;
-  given bigint[];
-  given_arms int[];
-  kinds smallint := 0;
-  taken_arms int[] := '{}';
-  stretch_arms int[];
-  stretch_forced bigint[];
-  stretch_kinds smallint;
-  one_moment boolean;
-  rising boolean;     -- whether the jobs taken are in the order of their keys
-  holder int;
-  is_one boolean;
-  stretch_rids bigint[];
-  stretch_homes int[];
-  last_key bigint;
-  ages bigint;
-  queued bigint := 0;
-  stretch bigint[];
-  stretch_rows tid[];
+  first int;          -- where the marks of the chosen space begin
 BEGIN
   PERFORM require_read_committed();
   PERFORM pg_advisory_xact_lock(p_nonce);  -- whoever hands this lease back waits until it is there, or never will be
@@ -146,148 +293,15 @@ BEGIN
         WHERE r.space = ANY (spaces) AND r.key >= solo_lanes ORDER BY r.space, r.key LIMIT 1;
     END IF;
   END IF;
-  answer.solo := alone IS NOT NULL;
-  IF cardinality(p_asked) = 1 THEN
-    answer.space := spaces[1];
-  ELSE
-    answer.space := choose(numbers, spaces, p_mark_keys, p_mark_jobs);
-  END IF;
-  answer.mark_keys := p_mark_keys;
-  answer.mark_jobs := p_mark_jobs;
-  IF answer.space IS NOT NULL AND (alone IS NULL OR NOT p_solo) THEN
-    marks := array_position(numbers, answer.space) * 4 - 3;
-    marked := (p_mark_jobs[marks] & p_mark_jobs[marks + 1] & p_mark_jobs[marks + 2] & p_mark_jobs[marks + 3]) <> -1;
-    IF p_lowest THEN
-      SELECT r.key INTO last_key FROM ready r WHERE r.space = answer.space AND r.key < solo_lanes
-        ORDER BY r.key DESC LIMIT 1;
-      IF FOUND THEN
-        low_keys := ARRAY[last_key >> 48 << 48];
-        low_jobs := ARRAY[-1];
-        highs := ARRAY[solo_lanes];
-      END IF;
-    END IF;
-    IF marked THEN
-      low_keys := low_keys || p_mark_keys[marks : marks + 3];
-      low_jobs := low_jobs || p_mark_jobs[marks : marks + 3];
-      highs := highs || ARRAY[1::bigint << 48, 2::bigint << 48, 3::bigint << 48, solo_lanes];
-    END IF;
-    low_keys := low_keys || 0::bigint;
-    low_jobs := low_jobs || -1::bigint;
-    highs := highs || solo_lanes;
-  END IF;
-  IF alone IS NOT NULL THEN
-    low_keys := low_keys || solo_lanes;
-    low_jobs := low_jobs || -1::bigint;
-    highs := highs || 2 * solo_lanes;
-  END IF;
-
+  t.space := CASE WHEN cardinality(p_asked) = 1 THEN spaces[1]
+    ELSE choose(numbers, spaces, p_mark_keys, p_mark_jobs) END;
+  first := array_position(numbers, t.space) * 4 - 3;
+  t.mark_keys := p_mark_keys[first : first + 3];
+  t.mark_jobs := p_mark_jobs[first : first + 3];
   answer.scan_seconds := date_part('epoch', clock_timestamp());
-  FOR i IN 1..cardinality(low_keys) LOOP
-    IF low_keys[i] >= solo_lanes THEN
-      EXIT WHEN taken <> '{}';
-      answer.space := alone;
-    END IF;
-    SELECT array_agg(z.ctid), array_agg(z.job), array_agg(z.job >> 12), max(z.key), array_agg(z.collection),
-      min(z.collection) = max(z.collection), sum(z.key & age), array_agg(z.arms), bit_or(z.kind),
-      array_agg(z.job) FILTER (WHERE z.kind & 1 = 1), min(z.key) = max(z.key)
-    INTO stretch_rows, stretch, stretch_rids, last_key, stretch_homes, is_one, ages, stretch_arms, stretch_kinds,
-      stretch_forced, one_moment FROM (
-      SELECT r.ctid, r.job, r.key, r.collection, r.arms, r.kind FROM ready r
-      WHERE r.space = answer.space AND (r.key, r.job) > (low_keys[i], low_jobs[i]) AND r.key < highs[i]
-      ORDER BY r.key, r.job
-      LIMIT CASE WHEN low_keys[i] >= solo_lanes THEN 1 ELSE p_limit - cardinality(taken) END
-      FOR UPDATE SKIP LOCKED) z;
-    IF stretch IS NOT NULL THEN
-      DELETE FROM ready WHERE ctid = ANY (stretch_rows);  -- safe: rows of the line are never updated
-      one_home := is_one AND (taken = '{}' OR (one_home AND stretch_homes[1] = homes[1]));
-      taken := taken || stretch;
-      rids := rids || stretch_rids;
-      homes := homes || stretch_homes;
-      taken_arms := taken_arms || stretch_arms;
-      kinds := kinds | stretch_kinds;
-      rising := one_moment AND stretch = taken;  -- of one moment, they stand in the order of their keys
-      answer.forced := answer.forced || stretch_forced;
-      queued := queued + ages;
-      answer.from_line := low_keys[i] < solo_lanes;
-      IF answer.from_line THEN
-        lane := last_key >> 48;
-        answer.mark_keys[marks + lane] := last_key;
-        answer.mark_jobs[marks + lane] := stretch[cardinality(stretch)];
-      END IF;
-    END IF;
-    EXIT WHEN cardinality(taken) >= p_limit;
-    IF marked AND highs[i] - low_keys[i] <= 1::bigint << 48 THEN  -- taken to its end: only late commits lie before now
-      lane := low_keys[i] >> 48;
-      answer.mark_keys[marks + lane] := greatest(answer.mark_keys[marks + lane],
-        (lane::bigint << 48) + floor(date_part('epoch', moment) * 1000)::bigint - 10000);
-    END IF;
-  END LOOP;
+  t := take_jobs(t, alone, p_solo, p_lowest, p_limit, moment);
   answer.scan_seconds := date_part('epoch', clock_timestamp()) - answer.scan_seconds;
-  answer.asked := array_position(numbers, answer.space);
-
-  IF taken <> '{}' THEN
-    -- A statement later than the one that locked: the texts are at least as new as the arms in the line, and no newer,
-    -- since whoever edits a record waits for its place in the line. Comparing numbers of a sequence in place of counting
-    -- arms would be racy: a put may draw its number before the lease and commit after it.
-    IF one_home THEN
-      homes := homes[1:1];
-    END IF;
-    IF rising AND is_run(rids) THEN
-      SELECT array_agg(x.rid), array_agg(x.id), array_agg(x.text), array_agg(x.hash)
-      INTO answer.rids, answer.records, answer.texts, answer.hashes
-      FROM record x WHERE x.rid BETWEEN rids[1] AND rids[cardinality(rids)] AND x.valid_to IS NULL;
-    ELSE
-      SELECT array_agg(x.rid), array_agg(x.id), array_agg(x.text), array_agg(x.hash)
-      INTO answer.rids, answer.records, answer.texts, answer.hashes
-      FROM record x WHERE x.rid = ANY (rids) AND x.valid_to IS NULL;
-    END IF;
-    IF kinds & 2 = 0 THEN  -- none of them can have a vector
-      answer.lacking := rids;
-    ELSE
-      SELECT array_agg(m.record) INTO answer.lacking
-      FROM missing m WHERE m.collection = ANY (homes) AND m.record = ANY (rids);
-    END IF;
-    IF kinds & 4 = 0 AND rising THEN
-      given := taken;
-      given_arms := taken_arms;
-    ELSIF kinds & 4 = 0 THEN
-      SELECT array_agg(u.job ORDER BY u.job), array_agg(u.arms ORDER BY u.job) INTO given, given_arms
-      FROM unnest(taken, taken_arms) u (job, arms);
-    ELSE
-      SELECT array_agg(z.id), array_agg(z.arms),
-        array_agg(z.id) FILTER (WHERE z.serial <> z.id >> 12), array_agg(z.serial) FILTER (WHERE z.serial <> z.id >> 12),
-        array_agg(z.id) FILTER (WHERE z.attempts > 0), array_agg(z.attempts) FILTER (WHERE z.attempts > 0),
-        array_agg(z.id) FILTER (WHERE z.crashes > 0), array_agg(z.crashes) FILTER (WHERE z.crashes > 0)
-      INTO given, given_arms, answer.renumbered, answer.serials, answer.tried, answer.attempts, answer.crashed,
-        answer.crashes
-      FROM (SELECT id, arms, serial, attempts, crashes FROM job WHERE id = ANY (taken) AND status = 0 ORDER BY id) z;
-    END IF;
-  END IF;
-  IF given IS NULL THEN
-    SELECT min(z.due) - moment INTO answer.again FROM (
-      SELECT min(l.due) AS due FROM later l
-      UNION ALL SELECT min(s.held_until) FROM space s WHERE s.id = ANY (numbers) AND s.held_until > moment) z;
-    RETURN answer;
-  END IF;
-  IF cardinality(given) < cardinality(taken) THEN  -- a job that is not open has no business in the line
-    SELECT array_agg(u.job ORDER BY u.n), array_agg(u.home ORDER BY u.n) INTO taken, homes
-    FROM unnest(taken, CASE WHEN one_home THEN array_fill(homes[1], ARRAY[cardinality(taken)]) ELSE homes END)
-      WITH ORDINALITY u (job, home, n) WHERE u.job = ANY (given);
-  END IF;
-  IF cardinality(taken) = cardinality(rids) AND answer.rids = rids THEN  -- the rule: an index brings them in its order
-    answer.rids := NULL;
-  END IF;
-  answer.taken := taken;
-  answer.collections := homes;
-  answer.token := nextval('lease_token');
-  answer.until := moment + p_span;
-  SELECT w.id INTO holder FROM worker w WHERE w.name = p_worker;
-  IF holder IS NULL THEN
-    holder := enter_worker(p_worker, moment);
-  END IF;
-  INSERT INTO lease (token, since, renewed, until, worker, space, queued, fresh, nonce, jobs, arms) VALUES (
-    answer.token, moment, moment, answer.until, holder, answer.space,
-    to_timestamp(queued / cardinality(taken) / 1000.0), kinds & 2 = 0, p_nonce, given, given_arms);
-  RETURN answer;
+  answer.solo := alone IS NOT NULL;
+  RETURN lease_taken(answer, t, numbers, p_worker, p_span, p_nonce, moment);
 END
 $$;

@@ -225,22 +225,12 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  IF (l.jobs[total] >> 12) - (l.jobs[1] >> 12) = total - 1 THEN  -- a run, as in `is_run`
-    WITH done AS (
-      UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token,
-        nonce = l.nonce, crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
-      WHERE id BETWEEN l.jobs[1] AND l.jobs[total] AND id & 4095 = l.space AND status = 0
-      RETURNING id, arms, collection, hash)
-    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash)
-    INTO done_jobs, done_arms, homes, hashes FROM done;
-  ELSE
-    WITH done AS (
-      UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token,
-        nonce = l.nonce, crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
-      WHERE id = ANY (l.jobs) AND status = 0 RETURNING id, arms, collection, hash)
-    SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash)
-    INTO done_jobs, done_arms, homes, hashes FROM done;
-  END IF;
+  WITH done AS (
+    UPDATE job SET status = 2, completed_at = p_now, started_at = l.since, worker = l.worker, token = l.token,
+      nonce = l.nonce, crashes = 0, forced = false, retrying = false, reason = NULL, error = NULL, refused_at = NULL
+    WHERE id = ANY (l.jobs) AND status = 0 RETURNING id, arms, collection, hash)
+  SELECT array_agg(id), array_agg(arms), array_agg(collection), array_agg(hash)
+  INTO done_jobs, done_arms, homes, hashes FROM done;
   IF done_jobs IS DISTINCT FROM l.jobs OR done_arms IS DISTINCT FROM l.arms OR hashes IS DISTINCT FROM p_hashes THEN
     RAISE SQLSTATE 'EQ002';
   END IF;
