@@ -72,8 +72,10 @@ async def test_a_renamed_word_of_an_enum(store: PostgresStore, db: asyncpg.Conne
 
 
 @pytest.mark.parametrize("renamed", ["COLLATION plain RENAME TO simple", "DOMAIN word RENAME TO term"])
-async def test_names_that_a_key_is_made_of(store: PostgresStore, db: asyncpg.Connection, renamed: str) -> None:
-    """Functions that call its collation or its type by the old name are written anew."""
+async def test_names_that_a_key_is_made_of(
+    store: PostgresStore, db: asyncpg.Connection, postgres_url: str, renamed: str
+) -> None:
+    """Functions that call its collation or its type by the old name are written anew; a new session knows no other."""
     await db.execute("CREATE COLLATION plain (provider = libc, locale = 'C'); CREATE DOMAIN word AS text COLLATE plain")
     await db.execute("CREATE TABLE docs (id word PRIMARY KEY, body text, e vector(8))")
     await db.execute("INSERT INTO docs VALUES ('a', 'one')")
@@ -81,11 +83,13 @@ async def test_names_that_a_key_is_made_of(store: PostgresStore, db: asyncpg.Con
     await catch_up(store)
 
     await db.execute(f"ALTER {renamed}; UPDATE docs SET body = 'two'")  # noqa: S608 ours
-    await mend(store)
-    await catch_up(store)
+    other = await PostgresStore.open(postgres_url)
+    await mend(other)
+    await catch_up(other)
 
-    assert await in_step(store, db) == 1
-    assert (await one(store)).problem is None
+    assert await in_step(other, db) == 1
+    assert (await one(other)).problem is None
+    await other.close()
 
 
 @pytest.mark.parametrize("partitioned", ["", "PARTITION BY RANGE (id)"])
