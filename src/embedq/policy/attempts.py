@@ -17,6 +17,7 @@ from embedq.errors import (
     Unavailable,
 )
 from embedq.model import (
+    Done,
     ErrorCategory,
     Failed,
     Fault,
@@ -153,3 +154,8 @@ def _code(error: Exception) -> str:
             return error.code
         case _:
             return type(error).__name__
+
+
+def turn_of(outcome: Outcome) -> int:
+    """Say when an outcome counts among those told together: a success, before the refusals beside it (promise 6)."""
+    return 0 if isinstance(outcome, Done) else 1

@@ -46,8 +46,10 @@ class Leasing(Protocol):
     ) -> Settled:
         """Store vectors, record how attempts ended, and lease the next batch, in one transaction.
 
-        An outcome whose token and nonce are no longer current changes nothing: the job is another worker's now. A job
-        that somebody holds just now is named as busy and stays leased: renew it, and settle it again. With `last`
+        An outcome whose token and nonce are no longer current changes nothing: the job is another worker's now. What is
+        done counts before all else that is told with it: a success ends a provider's refusals.
+
+        A job that somebody holds just now is named as busy and stays leased: renew it, and settle it again. With `last`
         nobody will: it is taken back by a rescue, and nothing is charged.
         """
         ...

@@ -122,8 +122,8 @@ async def test_a_late_answer_takes_its_job_from_where_it_is(store: PostgresStore
     assert await take(store, at=LATE) == []
 
 
-async def test_a_job_told_of_twice_is_settled_in_that_order(store: PostgresStore) -> None:
-    """Handed back, then done after all: the second word comes after the lease."""
+async def test_a_job_told_of_twice_is_settled_once(store: PostgresStore) -> None:
+    """Handed back and done at once: done counts first, and the other word comes after the lease."""
     receipt = await write(store, "A")
     lease = await take_one(store)
 

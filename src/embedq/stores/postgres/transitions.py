@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from embedq.model import Done, Fault, JobId, Outcome, Reason
 from embedq.policy import jobs as rules
+from embedq.policy.attempts import turn_of
 from embedq.policy.jobs import (
     AttemptFacts,
     Cancel,
@@ -96,7 +97,7 @@ async def settle(
     With `answers` the records and their vectors are in another database, which has said so of them.
     """
     ours, busy = set[JobId](), set[JobId]()
-    for batch in _each_once(outcomes):
+    for batch in _each_once(sorted(outcomes, key=turn_of)):
         left = batch
         for _ in range(ROUNDS):
             written, held, left = await _settle(database, left, now, answers, last=last)
@@ -109,7 +110,7 @@ async def settle(
 
 
 def _each_once(outcomes: Sequence[Outcome]) -> Iterator[Sequence[Outcome]]:
-    """Part outcomes so that a job which is told of twice is settled twice, in that order."""
+    """Part outcomes so that each job is told of once in a part, and parts follow one another as they were told."""
     left = outcomes
     while left:
         first = {outcome.lease.job_id: outcome for outcome in reversed(left)}
@@ -179,7 +180,7 @@ def _leased_arms(row: Any) -> int | None:  # noqa: ANN401 a row
 
 
 def _with_successes(batch: Sequence[Outcome], facts: Sequence[AttemptFacts]) -> list[AttemptFacts]:
-    """A success that is told of in the same breath ends the refusals beside it."""
+    """A success that is written together with refusals counts before them, as `turn_of` says."""
     spaces = {
         outcome.lease.space
         for outcome, known in zip(batch, facts, strict=True)

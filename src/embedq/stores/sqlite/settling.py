@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from embedq.model import Done, JobId, Outcome
+from embedq.policy.attempts import turn_of
 from embedq.policy.jobs import RecordAnswer
 from embedq.stores.sqlite.given_leases import GivenLease, GivenLeases
 from embedq.stores.sqlite.settle_one import COMPLETED_JOB, Ended, settle_one
@@ -55,13 +56,11 @@ class _DoesNotFit(Exception):
 
 def settle(tx: Transaction, outcomes: Sequence[Outcome], given: GivenLeases, now: int) -> frozenset[JobId]:
     """Record how attempts ended; answer with the jobs that were still ours."""
-    leases = {(outcome.lease.token, outcome.lease.nonce) for outcome in outcomes}
-    if len(leases) == 1:
-        return frozenset(_settle_batch(tx, leases.pop(), outcomes, given, now))
+    turns = sorted({_turn(outcome) for outcome in outcomes})
     ours: set[JobId] = set()
-    for right in sorted(leases):
-        batch = [outcome for outcome in outcomes if (outcome.lease.token, outcome.lease.nonce) == right]
-        ours |= _settle_batch(tx, right, batch, given, now)
+    for turn in turns:
+        batch = outcomes if len(turns) == 1 else [outcome for outcome in outcomes if _turn(outcome) == turn]
+        ours |= _settle_batch(tx, turn[1], batch, given, now)
     return frozenset(ours)
 
 
@@ -69,13 +68,18 @@ def settle_answered(
     tx: Transaction, outcomes: Sequence[Outcome], answers: Sequence[RecordAnswer], now: int
 ) -> frozenset[JobId]:
     """Record how attempts ended whose records are in another database, by what that has said of them."""
-    batches: dict[Right, list[tuple[Outcome, RecordAnswer | None]]] = defaultdict(list)
+    batches: dict[tuple[int, Right], list[tuple[Outcome, RecordAnswer | None]]] = defaultdict(list)
     for outcome, answer in zip(outcomes, answers, strict=True):
-        batches[outcome.lease.token, outcome.lease.nonce].append((outcome, answer))
+        batches[_turn(outcome)].append((outcome, answer))
     ours: set[JobId] = set()
-    for right in sorted(batches):
-        ours |= _settle_each(tx, right, batches[right], now)
+    for turn in sorted(batches):
+        ours |= _settle_each(tx, turn[1], batches[turn], now)
     return frozenset(ours)
+
+
+def _turn(outcome: Outcome) -> tuple[int, Right]:
+    """Say what an outcome is settled with: those of its lease that count as early."""
+    return turn_of(outcome), (outcome.lease.token, outcome.lease.nonce)
 
 
 def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], given: GivenLeases, now: int) -> set[JobId]:

@@ -31,6 +31,7 @@ from embedq.model import (
     SpaceId,
     WorkerId,
 )
+from embedq.policy.attempts import turn_of
 from embedq.ports import Store
 from embedq.testing.stores.line import check_choice, due
 from embedq.testing.stores.model import JobRow, Name, RecordRow, RulesModel
@@ -268,12 +269,11 @@ class Pair:
     async def _tell(self, outcomes: Sequence[Outcome], how: int) -> None:
         ask = self._ask(how, how // 3, how // 7) if how // 2 % 3 == 0 else None
         self.told.append(list(outcomes))
-        gone = [outcome.lease for outcome in outcomes if isinstance(outcome, Skipped)]
-        self.lied |= {(lease.collection, lease.record_id) for lease in gone}
+        self.lied |= {(one.lease.collection, one.lease.record_id) for one in outcomes if isinstance(one, Skipped)}
         erased = [lease for lease in _paid_for(outcomes) if self._is_erased(lease)]
         before = await self._known(erased, how)
         settled = await self._store(how).settle(outcomes, then=ask, now=self.now)
-        ours = {outcome.lease.job_id for outcome in outcomes if self.model.settle(outcome, self.now)}
+        ours = {told.lease.job_id for told in sorted(outcomes, key=turn_of) if self.model.settle(told, self.now)}
         assert settled.jobs == ours
         if ask is not None:
             self._leased(ask, settled.next)

@@ -2,9 +2,13 @@
 
 from datetime import datetime
 
+import pytest
+
 from embedq.model import Ask, JobFilter, JobId, JobStatus, Outcome, RecordId, Released, WorkerId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
+    FAULT,
+    HOUR,
     LEASE,
     MINUTE,
     NOON,
@@ -49,6 +53,24 @@ class BatchFacts(Stage):
         statuses = [(await job_of(store, receipt)).status for receipt in receipts]
         assert statuses == [JobStatus.COMPLETED, JobStatus.PENDING, JobStatus.COMPLETED]
         assert (await take_one(store)).forced
+
+    @pytest.mark.parametrize("success", ["plain", "edited", "leased later", "told twice"])
+    async def test_a_success_counts_before_the_refusals_beside_it(self, store: Store, success: str) -> None:
+        """An hour of refusals, and one success told together with the last: the provider still serves somebody."""
+        refused = await write(store, "A", "a")
+        await store.settle([Released(await take_one(store), refused=FAULT)], now=NOON)
+        at = NOON + HOUR
+        await write(store, "B", "b", at=at)
+        first = await take(store, at=at, limit=1 if success == "leased later" else 2)
+        [one, two] = [*first, *await take(store, at=at)]
+        if success == "edited":
+            await write(store, "C", "b", at=at)
+        between = [Released(two)] if success == "told twice" else []
+
+        settled = await store.settle([Released(one, refused=FAULT), *between, done(two)], now=at)
+
+        assert settled.jobs == {one.job_id, two.job_id}
+        assert (await job_of(store, refused)).status is JobStatus.PENDING
 
     async def test_renew_leaves_out_what_has_left_the_lease(self, store: Store) -> None:
         """Of five in one lease: one was settled, one cancelled, one deleted; the others are still held."""
