@@ -67,7 +67,7 @@ async def test_a_whole_batch_waits_for_room_in_the_table_of_vectors(
 
 
 async def test_what_was_paid_for_is_kept_while_its_job_is_held(store: PostgresStore, postgres_url: str) -> None:
-    """A vector whose job could not be settled stays its worker's, and is known once it could be."""
+    """A vector whose job could not be settled is known when its text comes again, and its worker may come back."""
     await write(store, "A")
     lease = await take_one(store)
     application = await asyncpg.connect(postgres_url)
@@ -77,8 +77,8 @@ async def test_what_was_paid_for_is_kept_while_its_job_is_held(store: PostgresSt
     await application.close()
 
     assert (held.jobs, held.busy) == (frozenset(), {lease.job_id})
-    assert (await store.settle([done(lease)], now=NOON)).jobs == {lease.job_id}
     assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
+    assert (await store.settle([done(lease)], now=NOON)).jobs == {lease.job_id}
 
 
 async def test_a_renewal_does_not_wait_for_an_open_edit(store: PostgresStore, postgres_url: str) -> None:

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 from embedq.model import Ask, Lease, Leased, RetryPolicy, SpaceId
 from embedq.stores.postgres.catalogue import Catalogue
@@ -14,8 +14,9 @@ LOWEST_TURN = 10  # one lease in ten starts at the lowest lane that has work
 SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
 STARTS = [lane << LANE_BITS for lane in range(LANES)]
 NO_JOB = -1
+T = TypeVar("T")
 Home = tuple[str, RetryPolicy | None]  # a collection's name and policy
-Right = tuple[int, int, datetime, None]  # what all leases of a batch share: token, nonce, and until when
+Right = tuple[int, int, datetime]  # what all leases of a batch share: token, nonce, and until when
 GONE = ("", None, b"")  # a record that is not there any more: its id, text and hash
 
 # A scan from the start is slow where a snapshot elsewhere keeps rows from being removed. Only then is the order of a
@@ -94,7 +95,7 @@ def leased(ask: Ask, row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # n
     if row["taken"] is None:
         return Leased(again_after=row["again"])
     homes = {id_: _home(catalogue, id_) for id_ in set(row["collections"])}
-    right = (row["token"], nonce, row["until"], None)
+    right = (row["token"], nonce, row["until"])
     space = ask.spaces[row["asked"] - 1]
     return Leased(leases=_leases(row, space, homes, right))
 
@@ -115,12 +116,14 @@ def _leases(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -
         _are_not_in(taken, row["forced"]),
         _noted(taken, row["tried"], row["attempts"], repeat(0)),
         _noted(taken, row["crashed"], row["crashes"], repeat(0)),
+        _noted(rids, row["erased"], row["erasures"], repeat(None)),
     )
     return [
         make(
-            Lease, (f"{job}.{serial}", name, id_, space, text, hash_, current, not plain, tries, crashes, retry, *right)
+            Lease,
+            (f"{job}.{serial}", name, id_, space, text, hash_, current, not plain, tries, crashes, retry, *right, mark),
         )
-        for job, serial, (name, retry), (id_, text, hash_), current, plain, tries, crashes in zip(
+        for job, serial, (name, retry), (id_, text, hash_), current, plain, tries, crashes, mark in zip(
             taken, *columns, strict=False
         )
     ]
@@ -144,13 +147,13 @@ def _are_not_in(numbers: Sequence[int], some: Sequence[int] | None) -> Iterable[
 
 
 def _noted(
-    jobs: Sequence[int], noted: Sequence[int] | None, values: Sequence[int] | None, others: Iterable[int]
-) -> Iterable[int]:
-    """Give each job what is noted of it, and others what they have."""
+    numbers: Sequence[int], noted: Sequence[int] | None, values: Sequence[int] | None, others: Iterable[T]
+) -> Iterable[T | int]:
+    """Give each job or record what is noted of it, and others what they have."""
     if noted is None:
         return others
     known = dict(zip(noted, values or (), strict=True))
-    return [known.get(job, other) for job, other in zip(jobs, others, strict=False)]
+    return [known.get(number, other) for number, other in zip(numbers, others, strict=False)]
 
 
 def _home(catalogue: Catalogue, id_: int) -> Home:

@@ -39,7 +39,7 @@ ROUNDS = 5  # so often the facts are read anew; what has changed each time is bu
 # Per outcome: its job, whether its lease names that still, and its record. Whether a job is in the line or waits is
 # asked of one that the lease does not hold; whether its vector is current, of those that need none ($4).
 FACTS = f"""
-SELECT j.id IS NOT NULL AS is_there, j.xmin::text::bigint AS version, j.status, j.reason, h.token IS NOT NULL AS known,
+SELECT j.id IS NOT NULL AS is_there, j.xmin::text::bigint AS version, j.status, j.reason,
   h.arms AS leased_arms, coalesce(j.status = {OPEN} AND h.arms >= j.fence, false) AS under,
   coalesce(j.token = u.token AND j.nonce = u.nonce, false) AS last, j.arms, j.leased_arms AS last_arms,
   CASE WHEN j.status = {OPEN} AND coalesce(h.arms < j.fence, true) THEN
@@ -56,7 +56,7 @@ SELECT j.id IS NOT NULL AS is_there, j.xmin::text::bigint AS version, j.status, 
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[]) WITH ORDINALITY u (token, nonce, job, needless, n)
 LEFT JOIN embedq.job j ON j.id = u.job LEFT JOIN embedq.record x ON x.rid = u.job >> {SPACE_BITS}
 LEFT JOIN embedq.space s ON s.id = (u.job & {(1 << SPACE_BITS) - 1})::int
-LEFT JOIN LATERAL (SELECT l.token, l.arms[array_position(l.jobs, u.job)] AS arms FROM embedq.lease l
+LEFT JOIN LATERAL (SELECT l.arms[array_position(l.jobs, u.job)] AS arms FROM embedq.lease l
   WHERE l.token = u.token AND l.nonce = u.nonce) h ON true
 ORDER BY u.n
 """
@@ -255,10 +255,11 @@ def _paid(one: Told) -> dict[str, Any]:
     return {
         "job": one.key,
         "token": lease.token,
+        "record": lease.record_id,
+        "erasure": lease.erasure,
         "hash": f"\\x{lease.hash.hex()}",
         "truncated": isinstance(one.outcome, Done) and one.outcome.truncated,
         "kept": None if one.elsewhere else one.fate is VectorFate.KEPT,  # None: neither stored nor kept here
-        "known": one.row["known"] or one.row["last"],
     }
 
 

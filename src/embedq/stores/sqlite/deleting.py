@@ -1,5 +1,6 @@
 """Taking records out: softly, for good, or with their whole collection."""
 
+import secrets
 from collections.abc import Sequence
 
 from embedq.model import Reason, RecordId
@@ -26,8 +27,7 @@ WHERE record IN (SELECT value FROM json_each(?)) AND embedding IS NOT NULL
 NOT_MISSING = "DELETE FROM embedq_missing WHERE collection = ? AND record IN (SELECT value FROM json_each(?))"
 ERASE = """
 UPDATE embedq_record SET text = '', hash = x'', attributes = '{}', tenant = NULL, given_up_hash = NULL, updated_at = ?,
-  erased = (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'embedq_lease')
-WHERE rid IN (SELECT value FROM json_each(?))
+  erased = ? WHERE rid IN (SELECT value FROM json_each(?))
 """
 
 # Vectors of an erased text that were kept for reuse.
@@ -57,7 +57,7 @@ def delete(tx: Transaction, name: str, records: Sequence[RecordId], now: int, *,
         cancel(tx, opened, Reason.RECORD_DELETED, now)
     if purge and rids:
         tx.db.execute(ERASE_SPARE, (ids(rids),))
-        tx.db.execute(ERASE, (now, ids(rids)))
+        tx.db.execute(ERASE, (now, secrets.randbits(62), ids(rids)))  # a mark that no lease has read
     return [RecordId(row[0]) for row in there]
 
 

@@ -14,6 +14,7 @@ from embedq.stores.columns import number
 from embedq.stores.sqlite import listing
 from embedq.stores.sqlite.arming import NOTE_FOUND, TRY_AGAIN
 from embedq.stores.sqlite.collections import SPACE_NAME, find
+from embedq.stores.sqlite.keys import MARK
 from embedq.stores.sqlite.settle_one import SPARE, STORE
 from embedq.stores.sqlite.transaction import Transaction, ids, names
 
@@ -22,13 +23,13 @@ HOME = f"""
 SELECT c.id, c.space FROM embedq_collection c JOIN embedq_space s ON s.id = c.space
 WHERE c.name = ? AND {SPACE_NAME} = ?
 """
-TEXTS = """
-SELECT x.id, x.text, x.hash, v.embedding IS NOT NULL AND v.hash = x.hash, x.erased
+TEXTS = f"""
+SELECT x.id, x.text, x.hash, v.embedding IS NOT NULL AND v.hash = x.hash, {MARK}
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3 WHERE x.valid_to IS NULL
 """
-RECORD = """
-SELECT x.rid, x.hash, x.valid_to IS NULL, v.embedding IS NOT NULL AND v.hash = x.hash, x.erased
+RECORD = f"""
+SELECT x.rid, x.hash, x.valid_to IS NULL, v.embedding IS NOT NULL AND v.hash = x.hash, {MARK}
 FROM embedq_record x LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
 WHERE x.collection = ?1 AND x.id = ?2
 """
@@ -60,7 +61,7 @@ class _Row(NamedTuple):
     hash: bytes
     live: int
     current: int | None
-    erased: int | None
+    erasure: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ def texts(
         home = _home(db, name, space)
         rows = () if home is None else db.execute(TEXTS, (names(records), home.collection, home.space))
         found[name] = {
-            RecordId(id_): Text(text, ContentHash(hash_), bool(current), erased)
-            for id_, text, hash_, current, erased in rows
+            RecordId(id_): Text(text, ContentHash(hash_), bool(current), erasure)
+            for id_, text, hash_, current, erasure in rows
         }
     return found
 
@@ -146,7 +147,7 @@ def _store(tx: Transaction, outcome: Outcome, home: _Home | None, now: int) -> R
         listed = ids([row.rid])
         tx.tally(home.collection, missing=-tx.db.execute(NOTE_FOUND, (listed, home.space)).rowcount)
         tx.db.execute(TRY_AGAIN, (listed,))
-    elif row.erased == lease.erasure:
+    elif row.erasure == lease.erasure:
         tx.db.execute(SPARE, (lease.hash, now, blob, lease.space))
     return answer
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from embedq.model import Ask, Lease, Leased, RetryPolicy, SpaceId
 from embedq.stores.sqlite.collections import SPACE_NAME, names
 from embedq.stores.sqlite.given_leases import GivenLease, GivenLeases, sums
-from embedq.stores.sqlite.keys import KEY, LANE, SOLO_LANES
+from embedq.stores.sqlite.keys import KEY, LANE, MARK, SOLO_LANES
 from embedq.stores.sqlite.moments import SET_BACK, span, when
 from embedq.stores.sqlite.transaction import Transaction, ids
 from embedq.stores.sqlite.transaction import names as listed_names
@@ -51,9 +51,9 @@ SOLO = "SELECT min(key) FROM embedq_ready WHERE space = ? AND key >= ?"
 
 # A stretch of the line with everything a worker needs. Text and hash come from the record, read together. Four small
 # facts travel as one number: every column of every job costs.
-TAKE = """
+TAKE = f"""
 SELECT r.key, r.job, j.collection, x.id, x.text, x.hash,
-  (m.record IS NULL) + j.forced * 2 + j.crashes * 4 + j.attempts * 1024
+  (m.record IS NULL) + j.forced * 2 + j.crashes * 4 + j.attempts * 1024, {MARK}
 FROM embedq_ready r CROSS JOIN embedq_job j ON j.id = r.job
 LEFT JOIN embedq_record x ON x.rid = j.record AND x.valid_to IS NULL
 LEFT JOIN embedq_missing m ON m.collection = j.collection AND m.record = j.record
@@ -66,7 +66,7 @@ LEASE = """
 INSERT INTO embedq_lease (worker, space, since, renewed, until, jobs, nonce) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
-Taken = tuple[int, int, int, str | None, str | None, bytes | None, int]
+Taken = tuple[int, int, int, str | None, str | None, bytes | None, int, int | None]
 
 
 class Turns:
@@ -197,7 +197,7 @@ def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, Sp
 def _leases(parcel: Parcel) -> list[Lease]:
     """Make the leases. What is the same for many is made once."""
     taken, known, space = parcel.taken, parcel.known, parcel.space_name
-    right = (parcel.token, parcel.nonce, when(parcel.until), None)
+    right = (parcel.token, parcel.nonce, when(parcel.until))
     facts = {packed: _unpacked(packed) for packed in {row[6] for row in taken}}
     ends = {collection: (retry, *right) for collection, (_, retry) in known.items()}
     names_ = {collection: name or "" for collection, (name, _) in known.items()}
@@ -215,9 +215,10 @@ def _leases(parcel: Parcel) -> list[Lease]:
                 hash_ or b"",
                 *facts[packed],
                 *ends[collection],
+                mark,
             ),
         )
-        for _, job, collection, record, text, hash_, packed in taken
+        for _, job, collection, record, text, hash_, packed, mark in taken
     ]
 
 

@@ -12,29 +12,28 @@ from embedq.policy.jobs import Cancel, Complete, GiveUp, Ignore, Note, RecordAns
 from embedq.stores.columns import CANCELLED, COMPLETED, FAILED, OPEN, read_status, write_fault
 from embedq.stores.sqlite.arming import NOTE_FOUND, TRY_AGAIN, queue, unqueue
 from embedq.stores.sqlite.collections import SPACE_NAME
-from embedq.stores.sqlite.keys import KEY
+from embedq.stores.sqlite.keys import KEY, MARK
 from embedq.stores.sqlite.moments import span
 from embedq.stores.sqlite.transaction import Transaction, ids
 
 COLUMN = {OPEN: "open_", COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled"}
 
 # The job, the record it is about, and whether it is in the line or in the waiting room, so leased to nobody: that is
-# asked only of a job that the lease does not hold (?4).
+# asked only of a job that the lease does not hold (?4). A text was removed for good since, if its record has another
+# mark than the lease read (?6), or is another (?5) or none.
 JOB = f"""
 SELECT j.id, j.record, j.collection, j.space, j.status, j.token = ?2 AND j.nonce = ?3, j.arm, j.reason, j.refused_at,
   j.queued_at, x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, CASE WHEN NOT ?4 AND j.status = 0 THEN
     EXISTS (SELECT 1 FROM embedq_later WHERE job = ?1) OR EXISTS (
       SELECT 1 FROM embedq_ready r WHERE r.space = j.space AND r.key = {KEY} AND r.job = j.id) ELSE 0 END,
-  s.success_at, v.embedding IS NOT NULL AND v.hash = x.hash, x.rid IS NULL OR x.erased >= ?2 OR (
-    x.erased IS NOT NULL AND NOT (j.token = ?2 AND j.nonce = ?3) AND NOT EXISTS (
-      SELECT 1 FROM embedq_lease l WHERE l.token = ?2 AND l.nonce = ?3))
+  s.success_at, v.embedding IS NOT NULL AND v.hash = x.hash, x.id IS NOT ?5 OR {MARK} IS NOT ?6
 FROM embedq_job j JOIN embedq_space s ON s.id = j.space LEFT JOIN embedq_record x ON x.rid = j.record
 LEFT JOIN embedq_vector v ON v.record = j.record AND v.space = j.space WHERE j.id = ?1
 """
 
-# Of a job that is no more: was its record's text ever removed for good? Nothing is known of the lease.
-ERASED = """
-SELECT x.erased IS NOT NULL FROM embedq_collection c JOIN embedq_record x ON x.collection = c.id AND x.id = ?2
+# Of a job that is no more: was its record's text removed for good since?
+ERASED = f"""
+SELECT {MARK} IS NOT ?3 FROM embedq_collection c CROSS JOIN embedq_record x ON x.collection = c.id AND x.id = ?2
 WHERE c.name = ?1
 """
 
@@ -115,7 +114,8 @@ def settle_one(
     With an `answer` the record and its vector are in another database, which has said so of them.
     """
     lease = outcome.lease
-    found = tx.db.execute(JOB, (int(lease.job_id), lease.token, lease.nonce, leased)).fetchone()
+    read = (lease.record_id, lease.erasure)
+    found = tx.db.execute(JOB, (int(lease.job_id), lease.token, lease.nonce, leased, *read)).fetchone()
     row = None if found is None else _Row(*found)
     facts = _no_job(tx, lease) if row is None else _facts(row, lease, now, leased=leased)
     if answer is not None:
@@ -155,7 +155,7 @@ def _facts(row: _Row, lease: Lease, now: int, *, leased: bool) -> jobs.AttemptFa
 
 def _no_job(tx: Transaction, lease: Lease) -> jobs.AttemptFacts:
     """Say what is known of a job that is no more."""
-    found = tx.db.execute(ERASED, (lease.collection, lease.record_id)).fetchone()
+    found = tx.db.execute(ERASED, (lease.collection, lease.record_id, lease.erasure)).fetchone()
     erased = found is None or bool(found[0])
     return jobs.AttemptFacts(standing=Standing.FOREIGN, armed=False, record=RecordAnswer.GONE, erased=erased)
 

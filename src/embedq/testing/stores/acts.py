@@ -277,7 +277,7 @@ class Pair:
         assert settled.jobs == ours
         if ask is not None:
             self._leased(ask, settled.next)
-        paid = [lease for lease in _paid_for(outcomes) if not self._may_be_forgotten(lease)]
+        paid = [lease for lease in _paid_for(outcomes) if lease not in erased]
         assert await self._known(paid, how) == {(lease.space, lease.hash) for lease in paid}, "it was paid for"
         known = await self._known([lease for lease in erased if not self._is_somebodys(lease)], how)
         assert known <= before | {(lease.space, lease.hash) for lease in paid}, "its text was removed for good"
@@ -287,12 +287,8 @@ class Pair:
         return {(one.space, found) for one in leases for found in await self._store(how).known(one.space, [one.hash])}
 
     def _is_erased(self, lease: Lease) -> bool:
+        """Say whether the text was removed for good since the lease was given."""
         return self.erased.get((lease.collection, lease.record_id), -1) >= lease.token
-
-    def _may_be_forgotten(self, lease: Lease) -> bool:
-        """Of a text that was erased once nothing need be kept that an unknown lease brings: its token may be old."""
-        is_last = any((row.id, row.token) == (lease.job_id, lease.token) for row in self.model.jobs)
-        return (lease.collection, lease.record_id) in self.erased and (self._is_erased(lease) or not is_last)
 
     def _is_somebodys(self, lease: Lease) -> bool:
         return any(row.space == lease.space and row.vector == lease.text for row in self.model.records.values())

@@ -1,14 +1,19 @@
 """Erasing: what was purged does not come back with an answer that was on its way."""
 
 import asyncio
+from datetime import timedelta
 
-from embedq.model import JobStatus, Lease, Outcome, Query, RecordId
+import pytest
+
+from embedq.model import Ask, JobStatus, Lease, Outcome, Query, RecordId, WorkerId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     LATE,
+    LEASE,
     NOON,
     NOTES,
     Stage,
+    declaration,
     done,
     embed_all,
     failed,
@@ -38,13 +43,15 @@ class ErasingFacts(Stage):
         assert settled.jobs == frozenset()
         assert await _is_forgotten(store, lease)
 
-    async def test_an_erased_text_does_not_hold_up_its_batch(self, store: Store) -> None:
+    @pytest.mark.parametrize("asks", [False, True])
+    async def test_an_erased_text_does_not_hold_up_its_batch(self, store: Store, *, asks: bool) -> None:
         """One of three is purged meanwhile: the others are stored, and nothing is left of the one."""
         await write_many(store, 3)
         leases = await take(store)
         await store.delete(NOTES, [RecordId("r1")], purge=True, now=NOON)
+        ask = Ask(worker=WorkerId("w1"), spaces=[leases[0].space], limit=10, span=LEASE) if asks else None
 
-        settled = await store.settle([done(lease) for lease in leases], now=NOON)
+        settled = await store.settle([done(lease) for lease in leases], then=ask, now=NOON)
 
         assert settled.jobs == {leases[0].job_id, leases[2].job_id}
         assert await has_vector_of(store, "text r 0", "r0")
@@ -99,6 +106,69 @@ class ErasingFacts(Stage):
 
         assert await has_vector_of(store, "A")
         assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
+
+    @pytest.mark.parametrize("since", ["leased by others", "removed by retention", "of a lost history"])
+    async def test_what_was_paid_for_after_an_erasure_is_kept(self, store: Store, since: str) -> None:
+        """Leased after the purge: its vector is kept for reuse, whatever became of its lease and its job."""
+        await write(store, "A")
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.rescue(now=LATE)
+        if since == "leased by others":
+            await take_one(store, "w2", at=LATE)
+            await store.rescue(now=LATE + 2 * LEASE)
+            await take_one(store, "w3", at=LATE + 2 * LEASE)
+        elif since == "removed by retention":
+            await write(store, "B", at=LATE)
+            await embed_all(store, at=LATE)
+            await store.purge(older_than=timedelta(), now=LATE + LEASE)
+        else:
+            lease = lease._replace(nonce=lease.nonce ^ 1)
+
+        settled = await store.settle([done(lease)], now=LATE)
+
+        assert settled.jobs == frozenset()
+        assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
+
+    async def test_a_second_erasure_is_another_than_the_first(self, store: Store) -> None:
+        """A lease of between the two brings nothing."""
+        await write(store, "A")
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+        await write(store, "B")
+
+        await store.settle([done(lease)], now=NOON)
+
+        assert await store.known(lease.space, [lease.hash]) == {}
+
+    async def test_an_erased_text_is_forgotten_though_its_job_was_removed(self, store: Store) -> None:
+        """Retention removed the job, and the id was put again with a new one: the late answer is thrown away."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+        assert await store.purge(older_than=timedelta(), now=LATE) == 1
+        before = await write(store, "B")
+
+        await store.settle([done(lease)], now=NOON)
+
+        assert before.job_id != lease.job_id
+        assert await store.known(lease.space, [lease.hash]) == {}
+
+    async def test_an_erased_text_is_forgotten_though_its_collection_is_a_new_one(self, store: Store) -> None:
+        """Purged, dropped and declared again, with the same id in it: that is another record, never erased."""
+        await write(store, "A")
+        lease = await take_one(store)
+        await store.delete(NOTES, [A], purge=True, now=NOON)
+        await store.drop(NOTES, now=NOON)
+        await store.declare(declaration(), now=NOON)
+        await write(store, "B")
+
+        await store.settle([done(lease)], now=NOON)
+
+        assert await store.known(lease.space, [lease.hash]) == {}
 
     async def test_a_purge_takes_what_was_kept_for_reuse(self, store: Store) -> None:
         """A vector that came too late for its deleted record goes with the record's text."""

@@ -9,13 +9,13 @@ CREATE TYPE receipts AS (
 
 -- A lease as a worker gets it: of the space that was asked for in this place. `taken` are its jobs in the order of the line, with their collections (one, if all are of
 -- one). Of what is rare there are only those jobs it is said of: a serial that is not the record's number, forced,
--- attempts, crashes. Then the records, with `rids` unless they are just those of the jobs in their order; those that lack
--- a current vector. Or no jobs, and how long to wait.
+-- attempts, crashes. Then the records, with `rids` unless they are just those of the jobs in their order; those that were
+-- ever removed for good, and the marks of that; those that lack a current vector. Or no jobs, and how long to wait.
 CREATE TYPE leased AS (
   token bigint, until timestamptz, space int, asked int, taken bigint[], collections int[], renumbered bigint[], serials bigint[],
   forced bigint[], tried bigint[], attempts smallint[], crashed bigint[], crashes smallint[], rids bigint[],
-  records text[], texts text[], hashes bytea[], lacking bigint[], again interval, solo boolean, from_line boolean,
-  mark_keys bigint[], mark_jobs bigint[], scan_seconds float8, epoch bigint
+  records text[], texts text[], hashes bytea[], erased bigint[], erasures bigint[], lacking bigint[], again interval,
+  solo boolean, from_line boolean, mark_keys bigint[], mark_jobs bigint[], scan_seconds float8, epoch bigint
 );
 
 -- What becomes of a job, by the rules (`policy.jobs`): under which lease, and the state of the job (and of the lease, where it
@@ -26,9 +26,10 @@ CREATE TYPE transition AS (
   crashes smallint, failures smallint, refused boolean, fault text, reason text, hash bytea, after float8
 );
 
--- A vector that was paid for under a lease: to be stored with its record, or `kept` for reuse; `known`: is its lease?
+-- A vector that was paid for under a lease: to be stored with its record, or `kept` for reuse. Which record it was made for,
+-- and the mark of its last removal for good, were read with the text.
 CREATE TYPE paid AS (
-  job bigint, token bigint, hash bytea, truncated boolean, kept boolean, known boolean, embedding vector
+  job bigint, token bigint, record text, erasure bigint, hash bytea, truncated boolean, kept boolean, embedding vector
 );
 
 -- A stretch of a line: the places behind one, below another.

@@ -158,8 +158,9 @@ $$;
 CREATE FUNCTION read_records(answer leased, t taken) RETURNS leased
 LANGUAGE plpgsql AS $$
 BEGIN
-  SELECT array_agg(x.rid), array_agg(x.id), array_agg(x.text), array_agg(x.hash)
-  INTO answer.rids, answer.records, answer.texts, answer.hashes
+  SELECT array_agg(x.rid), array_agg(x.id), array_agg(x.text), array_agg(x.hash),
+    array_agg(x.rid) FILTER (WHERE x.erased IS NOT NULL), array_agg(x.erased) FILTER (WHERE x.erased IS NOT NULL)
+  INTO answer.rids, answer.records, answer.texts, answer.hashes, answer.erased, answer.erasures
   FROM record x WHERE x.rid = ANY (t.rids) AND x.valid_to IS NULL;
   IF answer.rids = t.rids THEN  -- the rule: an index brings them in its order
     answer.rids := NULL;

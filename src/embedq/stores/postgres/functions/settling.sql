@@ -10,21 +10,24 @@ BEGIN
 END
 $$;
 
--- Keep a vector that was paid for and fits no record now, unless its text was removed for good since the lease, or perhaps
--- was, since nothing is known of that lease (its token may have been given twice); and unless the lease is none of this
--- installation's. Whoever removes a record holds it FOR UPDATE until that is committed; everybody else leaves a share of it,
--- so nobody is waited for.
-CREATE FUNCTION keep_spare(
-  p_job bigint, p_token bigint, p_known boolean, p_hash bytea, p_vector vector, p_now timestamptz
-) RETURNS void
+-- Keep a vector that was paid for and fits no record now, unless its text was removed for good since it was leased: then the
+-- record has another mark than the lease read. A purge holds the record FOR UPDATE before it removes what is kept, so it is
+-- done, or does not pass this lock, or this lock is not to be had; what edits and deletions hold does not conflict with it.
+-- Nothing is kept of a record that is no more, nor what a lease of another installation brings, whose spaces are others. (Of
+-- this one, a token may be newer than the newest: the sequence went back with a failover.)
+CREATE FUNCTION keep_spare(v paid, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM FROM record x WHERE x.rid = p_job >> 12 FOR KEY SHARE SKIP LOCKED;
+  -- an insert would wait for whoever is just removing a row of the same text
+  IF EXISTS (SELECT FROM spare s WHERE s.space = (v.job & 4095)::int AND s.hash = v.hash) THEN
+    RETURN;
+  END IF;
+  PERFORM FROM record x WHERE x.rid = v.job >> 12 FOR KEY SHARE SKIP LOCKED;
   IF FOUND THEN
     INSERT INTO spare (space, hash, paid_at, embedding)
-    SELECT (p_job & 4095)::int, p_hash, p_now, p_vector FROM record x, control c, lease_token t
-    WHERE x.rid = p_job >> 12 AND (x.erased IS NULL OR (p_known AND x.erased < p_token))
-      AND p_token BETWEEN c.first_token AND t.last_value
+    SELECT (v.job & 4095)::int, v.hash, p_now, v.embedding FROM record x, control c, lease_token t
+    WHERE x.rid = v.job >> 12 AND x.id = v.record AND x.erased IS NOT DISTINCT FROM v.erasure
+      AND v.token BETWEEN c.first_token AND greatest(t.last_value, c.first_token + (1 << 30) - 1)
     ON CONFLICT DO NOTHING;
   END IF;
 END
@@ -164,10 +167,10 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   moment timestamptz := coalesce(p_now, clock_timestamp());
   told transition[] := ARRAY(SELECT t FROM jsonb_populate_recordset(NULL::transition, p_transitions) t);
-  paid paid[] := ARRAY(SELECT ROW(u.job, u.token, u.hash, u.truncated, u.kept, u.known, p_vectors[u.n])::paid
+  paid paid[] := ARRAY(SELECT ROW(u.job, u.token, u.record, u.erasure, u.hash, u.truncated, u.kept, p_vectors[u.n])::paid
     FROM ROWS FROM (jsonb_to_recordset(p_paid) AS (
-      job bigint, token bigint, hash bytea, truncated boolean, kept boolean, known boolean))
-    WITH ORDINALITY u (job, token, hash, truncated, kept, known, n));
+      job bigint, token bigint, record text, erasure bigint, hash bytea, truncated boolean, kept boolean))
+    WITH ORDINALITY u (job, token, record, erasure, hash, truncated, kept, n));
   h record;
   l record;
 BEGIN
@@ -176,7 +179,7 @@ BEGIN
   written := ARRAY(SELECT t.job FROM unnest(h.held) t WHERE t.status IS NOT NULL);
   busy := h.busy;
   PERFORM store_vectors(ARRAY(SELECT v FROM unnest(paid) v WHERE NOT v.kept AND v.job = ANY (written)));
-  PERFORM keep_spare(v.job, v.token, v.known, v.hash, v.embedding, moment) FROM unnest(paid) v WHERE v.kept;
+  PERFORM keep_spare(v, moment) FROM unnest(paid) v WHERE v.kept OR v.job = ANY (busy);
   PERFORM note_success(z.space, moment) FROM (
     SELECT DISTINCT (v.job & 4095)::int AS space FROM unnest(paid) v WHERE v.job = ANY (written)) z;
   PERFORM write_jobs(ARRAY(SELECT t FROM unnest(h.held) t WHERE t.status IS NOT NULL), moment);

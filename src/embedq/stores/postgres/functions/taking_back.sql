@@ -35,9 +35,26 @@ BEGIN
 END
 $$;
 
+-- Draw 62 random bits: those of a UUID of version 4 that its variant leaves. `random` may have been seeded by a caller.
+CREATE FUNCTION new_mark() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT ('x' || encode(substr(uuid_send(gen_random_uuid()), 9), 'hex'))::bit(64)::bigint & ((1::bigint << 62) - 1)
+$$;
+
+-- Let a transaction fail whose snapshot is too old to see what is kept of these texts. An insert meets such a row; what it
+-- inserts where there is none is given up at once.
+CREATE FUNCTION require_seen(p_hashes bytea[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO spare (space, hash, paid_at, embedding)
+  SELECT s.id, u.hash, now(), '[0]' FROM space s CROSS JOIN unnest(p_hashes) u (hash) ORDER BY 1, 2 ON CONFLICT DO NOTHING;
+  RAISE SQLSTATE 'EQ004';
+EXCEPTION WHEN SQLSTATE 'EQ004' THEN
+  NULL;
+END
+$$;
+
 -- Delete records and cancel their jobs; a dead letter that is there stays. With p_purge text and vector go for good, and so
--- does what a lease of before still brings: its number is read after `withdraw`, which waits for a lease under way.
--- Answer with the records that were there.
+-- does what a lease of before still brings: it has read another mark, or none. Answer with the records that were there.
 CREATE FUNCTION delete_record_rows(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz)
 RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -49,12 +66,16 @@ DECLARE
   live bigint[];
   hashes bytea[];
   opened bigint[];
+  mark bigint := new_mark();
 BEGIN
+  IF p_purge THEN  -- from here on nobody keeps a vector of theirs, see `keep_spare`
+    PERFORM FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids) ORDER BY x.rid FOR UPDATE;
+  END IF;
   SELECT array_agg(z.id), array_agg(z.rid), array_agg(z.rid) FILTER (WHERE z.valid_to IS NULL), array_agg(z.hash)
   INTO ids, rids, live, hashes FROM (
     SELECT x.id, x.rid, x.valid_to, x.hash FROM record x
     WHERE x.collection = p_collection AND x.id = ANY (p_ids) AND (x.valid_to IS NULL OR (p_purge AND x.hash <> ''))
-    ORDER BY x.rid FOR UPDATE) z;
+    ORDER BY x.rid FOR NO KEY UPDATE) z;
   IF rids IS NULL THEN
     RETURN '{}';
   END IF;
@@ -69,9 +90,11 @@ BEGIN
   END IF;
   IF p_purge THEN
     UPDATE record SET text = '', hash = '', attributes = '{}', tenant = NULL, updated_at = moment,
-      erased = (SELECT CASE WHEN t.is_called THEN t.last_value ELSE 0 END FROM lease_token t)
-    WHERE rid = ANY (rids);
+      erased = mark WHERE rid = ANY (rids);
     DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (rids);
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+      PERFORM require_seen(hashes);
+    END IF;
     DELETE FROM spare s WHERE s.hash = ANY (hashes);
   END IF;
   RETURN ids;
