@@ -16,8 +16,9 @@ from embedq.stores.postgres.vectors import encode_all
 
 Answer = RecordAnswer | None  # None: somebody holds the record just now
 
+# Texts with their hashes. The mark tells a record from itself after an erasure, and from another that has its id later.
 TEXTS = """
-SELECT c.name, x.id, x.text, x.hash, m.record IS NULL AS current, x.erased
+SELECT c.name, x.id, x.text, x.hash, m.record IS NULL AS current, coalesce(x.erased, -x.rid) AS mark
 FROM unnest($2::text[], $3::text[]) u (collection, id)
 JOIN embedq.collection c ON c.name = u.collection AND c.space = embedq.space_number($1)
 JOIN embedq.record x ON x.collection = c.id AND x.id = u.id AND x.valid_to IS NULL
@@ -60,7 +61,7 @@ async def texts(
     pairs = [(name, record) for name, records in wanted.items() for record in records]
     found: dict[str, dict[RecordId, Text]] = defaultdict(dict)
     for row in await db.fetch(TEXTS, space, [name for name, _ in pairs], [record for _, record in pairs]):
-        found[row["name"]][RecordId(row["id"])] = Text(row["text"], row["hash"], row["current"], row["erased"])
+        found[row["name"]][RecordId(row["id"])] = Text(row["text"], row["hash"], row["current"], row["mark"])
     return found
 
 

@@ -46,7 +46,7 @@ BEGIN
   INSERT INTO spare (space, hash, paid_at, embedding)
   SELECT DISTINCT ON (u.hash) p_space, u.hash, coalesce(p_now, clock_timestamp()), u.embedding
   FROM unnest(p_ids, p_hashes, p_vectors, p_marks) u (id, hash, embedding, mark) JOIN unchanged x ON x.id = u.id
-  WHERE x.erased IS NOT DISTINCT FROM u.mark ON CONFLICT DO NOTHING;
+  WHERE coalesce(x.erased, -x.rid) = u.mark ON CONFLICT DO NOTHING;
   RETURN ARRAY(SELECT CASE WHEN x.rid IS NULL THEN 0 WHEN x.rid <> ALL (held) THEN NULL WHEN x.valid_to IS NOT NULL THEN 0
       WHEN x.hash = u.hash THEN 2 ELSE 1 END
     FROM unnest(p_ids, p_hashes) WITH ORDINALITY u (id, hash, n)
