@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from embedq.app import App, start
+from embedq.app import App, load, start
 from embedq.model import Ask, Lease, WorkerId
 from embedq.operator import Finding, Verdict
-from embedq.settings import load
 
 IN_NO_PLACE = "DELETE FROM embedq_ready WHERE job = 1"
 IN_TWO_PLACES = "INSERT INTO embedq_later VALUES (1, 1, 1)"
@@ -63,7 +62,7 @@ async def test_a_repair_puts_misplaced_jobs_in_place(app: App, tmp_path: Path, s
 
     first, second = await app.operator.repair(), await app.operator.repair()
 
-    assert [report.facts()["placed"] for report in (first, second)] == [1, 0]
+    assert [report.placed for report in (first, second)] == [1, 0]
     assert sorted(one.job_id for one in await lease(app, 10)) == ["1", "2", "3", "4", "5"]
 
 
