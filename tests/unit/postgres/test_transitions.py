@@ -1,12 +1,10 @@
 """The rules are asked without a lock: what somebody changes meanwhile is asked again."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import pytest
 
-from embedq.model import JobFilter, JobStatus, Outcome, RecordId, Released
+from embedq.model import JobFilter, JobStatus, RecordId, Released
 from embedq.stores.postgres import PostgresStore, keeping, transitions
 from embedq.testing.stores.stage import (
     LATE,
@@ -34,9 +32,9 @@ async def test_what_changes_while_the_rules_are_asked_is_asked_again(
     store._given.clear()  # so that the batch is not completed as a whole
     ask, asked = transitions._ask, 0
 
-    async def ask_slowly(database: Any, batch: Sequence[Outcome], now: datetime | None) -> Any:  # noqa: ANN401 as it is
+    async def ask_slowly(*values: Any) -> Any:  # noqa: ANN401 as it is
         nonlocal asked
-        told = await ask(database, batch, now)
+        told = await ask(*values)
         if not asked:
             await write(store, "B")
         asked += 1
@@ -58,8 +56,8 @@ async def test_what_always_changes_is_busy(store: PostgresStore, monkeypatch: py
     lease = await take_one(store)
     ask = transitions._ask
 
-    async def ask_slowly(database: Any, batch: Sequence[Outcome], now: datetime | None) -> Any:  # noqa: ANN401 as it is
-        told = await ask(database, batch, now)
+    async def ask_slowly(*values: Any) -> Any:  # noqa: ANN401 as it is
+        told = await ask(*values)
         await store.enqueue(NOTES, [RecordId("a")], force=True, now=NOON)
         return told
 

@@ -179,7 +179,8 @@ BEGIN
   written := ARRAY(SELECT t.job FROM unnest(h.held) t WHERE t.status IS NOT NULL);
   busy := h.busy;
   PERFORM store_vectors(ARRAY(SELECT v FROM unnest(paid) v WHERE NOT v.kept AND v.job = ANY (written)));
-  PERFORM keep_spare(v, moment) FROM unnest(paid) v WHERE v.kept OR v.job = ANY (busy);
+  PERFORM keep_spare(v, moment) FROM unnest(paid) v
+    WHERE v.embedding IS NOT NULL AND (v.kept OR v.job = ANY (busy));  -- NULL: it is in another database
   PERFORM note_success(z.space, moment) FROM (
     SELECT DISTINCT (v.job & 4095)::int AS space FROM unnest(paid) v WHERE v.job = ANY (written)) z;
   PERFORM write_jobs(ARRAY(SELECT t FROM unnest(h.held) t WHERE t.status IS NOT NULL), moment);
