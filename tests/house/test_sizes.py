@@ -1,6 +1,7 @@
 """The house stays small: files, functions and contracts that fit in a head."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,11 @@ MOST_LINES = 300
 NOUNS = {"model.py": 490}  # one noun after the other; nobody reads them whole
 MOST_FUNCTION_LINES = 40
 MOST_METHODS = 7
+FUNCTIONS = SOURCE / "stores" / "postgres" / "functions"  # those in schema/ are history
+SQL_FUNCTION = re.compile(r"^CREATE FUNCTION (\w+).*?(?:^\$\$;|^RETURN [^$]*?;)$", re.MULTILINE | re.DOTALL)
+MOST_SQL_LINES = 80
+OF_JOBS = ("answers", "arming", "keeping", "leasing", "placing", "putting", "settling", "taking_back")
+MOST_SQL_OF_JOBS = 1_450
 AVOIDED = {"utils", "helpers", "common", "base", "manager", "handler", "misc", "core", "util", "helper"}
 
 
@@ -40,6 +46,21 @@ def test_a_function_is_one_thought(path: Path) -> None:
     long = [node.name for node in functions(path) if (node.end_lineno or 0) - node.lineno > MOST_FUNCTION_LINES]
 
     assert long == []
+
+
+@pytest.mark.parametrize("path", sorted(FUNCTIONS.glob("*.sql")), ids=name_of)
+def test_a_function_in_the_database_is_small_too(path: Path) -> None:
+    """None is longer than two screens, and each is found."""
+    text = path.read_text()
+    sizes = {found[1]: found[0].count("\n") + 1 for found in SQL_FUNCTION.finditer(text)}
+
+    assert len(sizes) == len(re.findall(r"^CREATE FUNCTION", text, re.MULTILINE))
+    assert {name: lines for name, lines in sizes.items() if lines > MOST_SQL_LINES} == {}
+
+
+def test_the_database_decides_little_about_jobs() -> None:
+    """What is not hot is decided by the rules in Python."""
+    assert sum(len((FUNCTIONS / f"{name}.sql").read_text().splitlines()) for name in OF_JOBS) <= MOST_SQL_OF_JOBS
 
 
 def test_a_contract_is_small() -> None:

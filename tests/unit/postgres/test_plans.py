@@ -144,6 +144,12 @@ async def _rescue(store: PostgresStore) -> None:
     await store.rescue(dead=[WorkerId("dead")])
 
 
+async def _settle_late(store: PostgresStore) -> None:
+    leases = await take(store, "dead", at=None, limit=10)
+    await store.rescue(dead=[WorkerId("dead")])
+    await store.settle([done(lease) for lease in leases])
+
+
 async def _edit(store: PostgresStore) -> None:
     names = [RecordId(f"fill{number}") for number in range(1, 11)]
     await store.put(NOTES, [NewRecord(id=name, text=f"edited {name}") for name in names])
@@ -165,6 +171,7 @@ HOT: dict[str, Act] = {
     "edit, repeat, force and delete": _edit,
     "lease, settle well and badly": _turn,
     "renew and rescue": _rescue,
+    "rescue, and settle after all": _settle_late,
     "find, cancel and revive a job": _operate,
     "get": lambda store: store.get(NOTES, [RecordId(f"fill{n}") for n in range(10)], with_vectors=True),
     "list": lambda store: store.records(NOTES, limit=10),

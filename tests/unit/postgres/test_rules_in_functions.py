@@ -3,6 +3,7 @@
 from datetime import timedelta
 from hashlib import sha256
 from itertools import product
+from unittest.mock import AsyncMock
 
 import asyncpg
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from embedq.model import NewRecord, RecordId
 from embedq.policy import jobs
 from embedq.stores.columns import read_status
-from embedq.stores.postgres import PostgresStore, rescuing
+from embedq.stores.postgres import PostgresStore, rescuing, transitions
 from embedq.stores.postgres.keys import SOLO_LANES
-from embedq.testing.stores.stage import NOON, NOTES, vector_of
+from embedq.testing.stores.stage import NOON, NOTES, done, take_one, vector_of, write
 
 MILLISECOND = timedelta(milliseconds=1)
 MINUTE = timedelta(minutes=1)
@@ -31,6 +32,10 @@ OUT_OF_LINE = "DELETE FROM embedq.ready WHERE job >> 12 = $1"
 DELETED = "UPDATE embedq.record SET valid_to = now() WHERE rid = $1"
 STORED = """
 INSERT INTO embedq.vector_1 SELECT rid, collection, false, $2, $3::text::vector FROM embedq.record WHERE rid = $1
+"""
+CHANGE = """
+UPDATE embedq.job SET status = $1, arms = arms + $2::boolean::int,
+  hash = CASE WHEN $3::boolean THEN sha256('edited') ELSE hash END
 """
 ARMS = "SELECT x.id, j.arms FROM embedq.record x LEFT JOIN embedq.job j ON j.id = (x.rid << 12) | 1"
 
@@ -147,3 +152,27 @@ async def test_a_cancel_ends_what_the_rules_say(
     await store.cancel(receipt.job_id, now=NOON)
 
     assert (await db.fetchval("SELECT xmin::text FROM embedq.job") != before) is jobs.can_cancel(read_status(status))
+
+
+@pytest.mark.parametrize(("status", "armed", "edited"), list(product(STATUSES[1:], (False, True), (False, True))))
+async def test_a_batch_is_completed_as_a_whole_only_if_the_rules_say(
+    store: PostgresStore,
+    db: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    status: int,
+    armed: bool,
+    edited: bool,
+) -> None:
+    """Rule 5: its jobs are under their lease, not armed since, and have the texts that were embedded."""
+    await write(store, "A")
+    lease = await take_one(store)
+    monkeypatch.setattr(transitions, "settle", AsyncMock(return_value=(frozenset(), frozenset())))
+    await db.execute(CHANGE, status, armed, edited)
+
+    settled = await store.settle([done(lease)], now=NOON)
+
+    stands = jobs.standing(read_status(status, queued=False), under=True, last=True)
+    record = jobs.RecordAnswer.CHANGED if edited else jobs.RecordAnswer.FITS
+    told = jobs.settle(done(lease), jobs.AttemptFacts(standing=stands, armed=armed, record=record))
+    assert bool(settled.jobs) is (told == jobs.Complete())

@@ -37,15 +37,17 @@ NO_TIME = timedelta(0)
 ROUNDS = 5  # so often the facts are read anew; what has changed each time is busy
 
 # Per outcome: its job, whether its lease names that still, and its record. Whether a job is in the line or waits is
-# asked of one that the lease does not hold; whether its vector is current, of those that need none ($4).
+# asked of one that the lease does not hold (not by EXISTS, for which the whole line may be read at once); whether its
+# vector is current, of those that need none ($4).
 FACTS = f"""
 SELECT j.id IS NOT NULL AS is_there, j.xmin::text::bigint AS version, j.status, j.reason,
   h.arms AS leased_arms, coalesce(j.status = {OPEN} AND h.arms >= j.fence, false) AS under,
   coalesce(j.token = u.token AND j.nonce = u.nonce, false) AS last, j.arms, j.leased_arms AS last_arms,
-  CASE WHEN j.status = {OPEN} AND coalesce(h.arms < j.fence, true) THEN
-    EXISTS (SELECT FROM embedq.later l WHERE l.job = j.id) OR EXISTS (
-      SELECT FROM embedq.ready r WHERE r.space = (j.id & {(1 << SPACE_BITS) - 1})::int
-        AND r.key = embedq.place(j.priority, j.crashes, j.queued_at) AND r.job = j.id) ELSE false END AS queued,
+  CASE WHEN j.status = {OPEN} AND coalesce(h.arms < j.fence, true) THEN coalesce(
+    (SELECT true FROM embedq.later l WHERE l.job = j.id LIMIT 1),
+    (SELECT true FROM embedq.ready r WHERE r.space = (j.id & {(1 << SPACE_BITS) - 1})::int
+      AND r.key = embedq.place(j.priority, j.crashes, j.queued_at) AND r.job = j.id LIMIT 1), false)
+    ELSE false END AS queued,
   x.rid IS NOT NULL AND x.valid_to IS NULL AS live, x.hash,
   CASE WHEN u.needless THEN EXISTS (
     SELECT FROM embedq.stored((u.job & {(1 << SPACE_BITS) - 1})::int, ARRAY[x.rid]) v WHERE v.hash = x.hash)

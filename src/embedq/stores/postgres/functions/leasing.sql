@@ -22,45 +22,25 @@ CREATE FUNCTION enter_worker(p_worker text, p_now timestamptz) RETURNS int LANGU
   ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
 $$;
 
--- Name a space, as every database does. A number may be another space's after a schema was begun anew or a backup restored,
--- so no process keeps one.
-CREATE FUNCTION name_of(s space) RETURNS text LANGUAGE sql IMMUTABLE
-RETURN (s).provider || ':' || (s).model || '@' || (s).asked::text || '/' || (s).version::text;
-
--- Find the number of the space with a name; NULL if there is none.
-CREATE FUNCTION space_number(p_name text) RETURNS int
-LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
-  SELECT s.id FROM space s WHERE name_of(s) = p_name
-$$;
-
--- Choose the space whose first job goes first, by the marks, else from the start; NULL if nobody stands in a line.
+-- Choose the space whose first job goes first, by the marks, else from the start; NULL if nobody stands in a line. There are
+-- four marks for each space.
 CREATE FUNCTION choose(p_spaces int[], p_allowed int[], p_mark_keys bigint[], p_mark_jobs bigint[]) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-  best bigint;
-  best_space int;
-  first bigint;
+  best int;
 BEGIN
-  FOR pass IN 1..2 LOOP
-    FOR lane IN 0..3 LOOP
-      FOR i IN 1..cardinality(p_spaces) LOOP
-        CONTINUE WHEN p_spaces[i] <> ALL (p_allowed);
-        SELECT r.key INTO first FROM ready r
-          WHERE r.space = p_spaces[i] AND r.key < (lane + 1)::bigint << 48 AND (r.key, r.job) > (
-            CASE pass WHEN 1 THEN p_mark_keys[i * 4 - 3 + lane] ELSE lane::bigint << 48 END,
-            CASE pass WHEN 1 THEN p_mark_jobs[i * 4 - 3 + lane] ELSE -1 END)
-          ORDER BY r.key, r.job LIMIT 1;
-        IF FOUND AND (best IS NULL OR first < best) THEN
-          best := first;
-          best_space := p_spaces[i];
-        END IF;
-      END LOOP;
-      IF best IS NOT NULL THEN
-        RETURN best_space;
-      END IF;
-    END LOOP;
-  END LOOP;
-  RETURN NULL;
+  SELECT z.space INTO best FROM (
+    SELECT p_spaces[(i + 3) / 4] AS space, (i + 3) % 4 + 1 AS lane, p_mark_keys[i] AS key, p_mark_jobs[i] AS job
+    FROM generate_subscripts(p_mark_keys, 1) i) z
+  CROSS JOIN LATERAL (
+    SELECT r.key FROM ready r WHERE r.space = z.space AND r.key < z.lane::bigint << 48 AND (r.key, r.job) > (z.key, z.job)
+    ORDER BY r.key, r.job LIMIT 1) f
+  WHERE z.space = ANY (p_allowed) ORDER BY f.key LIMIT 1;
+  IF best IS NULL AND -1 <> ANY (p_mark_jobs) THEN
+    best := choose(p_spaces, p_allowed, ARRAY(SELECT ((i + 3) % 4)::bigint << 48 FROM generate_subscripts(p_mark_keys, 1) i),
+      array_fill(-1::bigint, ARRAY[cardinality(p_mark_keys)]));
+  END IF;
+  RETURN best;
 END
 $$;
 

@@ -40,7 +40,7 @@ BEGIN
 END
 $$;
 
--- Write records that were there and differ, and arm those that RULES 3 says. Records are locked, then jobs; only what
+-- Write records that were there and differ, and arm those that the rules say [3] (`policy.jobs.put_arms`). Records are locked, then jobs; only what
 -- is read after that decides. Answer with the ids of those whose texts are others than before, or that are live again.
 CREATE FUNCTION update_records(
   p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
@@ -107,6 +107,21 @@ BEGIN
     PERFORM raise_priority(raised, raised_priorities);
   END IF;
   RETURN moved_ids;
+END
+$$;
+
+-- Say of records that were written or asked for which jobs they have, and how they stand.
+CREATE FUNCTION read_receipts(answer receipts, p_collection int, p_ids text[], p_places int[]) RETURNS receipts
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT array_agg(u.place), array_agg(j.id), array_agg(j.serial),
+    array_agg(CASE WHEN m.record IS NULL THEN 1 WHEN g.hash = x.hash THEN 2 ELSE 0 END)
+  INTO answer.places, answer.jobs, answer.serials, answer.statuses
+  FROM unnest(p_ids, p_places) u (id, place) JOIN record x ON x.collection = p_collection AND x.id = u.id
+  LEFT JOIN job j ON j.id = (x.rid << 12) | answer.space
+  LEFT JOIN missing m ON m.collection = p_collection AND m.record = x.rid
+  LEFT JOIN given_up g ON g.collection = p_collection AND g.record = x.rid;
+  RETURN answer;
 END
 $$;
 
@@ -188,14 +203,7 @@ BEGIN
     PERFORM pg_notify('embedq', '');
   END IF;
   answer.fresh := NULL;
-  SELECT array_agg(u.place), array_agg(j.id), array_agg(j.serial),
-    array_agg(CASE WHEN m.record IS NULL THEN 1 WHEN g.hash = x.hash THEN 2 ELSE 0 END)
-  INTO answer.places, answer.jobs, answer.serials, answer.statuses
-  FROM unnest(p_ids, p_places) u (id, place) JOIN record x ON x.collection = p_collection AND x.id = u.id
-  LEFT JOIN job j ON j.id = (x.rid << 12) | answer.space
-  LEFT JOIN missing m ON m.collection = p_collection AND m.record = x.rid
-  LEFT JOIN given_up g ON g.collection = p_collection AND g.record = x.rid;
-  RETURN answer;
+  RETURN read_receipts(answer, p_collection, p_ids, p_places);
 END
 $$;
 
