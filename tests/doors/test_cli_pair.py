@@ -17,7 +17,10 @@ def count(path: Path, table: str) -> int:
 
 def test_records_and_jobs_are_in_two_files(shell: Shell) -> None:
     """What is put stands in one file and its job in the other; status and doctor see both."""
-    assert shell.facts("init", **QUEUE)["status"] == "ready"
+    assert shell.facts("init", **QUEUE) == {
+        "status": "ready", "url": "sqlite:///embedq.db", "queue_url": "sqlite:///queue.db"
+    }  # fmt: skip
+    assert shell.facts("doctor", **QUEUE)["healthy"]
     file = shell.write("notes.jsonl", {"id": "a", "text": "Call Ada about the loom"}, {"id": "b", "text": "Oil it"})
 
     shell.run("put", "notes", file, **QUEUE)
@@ -26,7 +29,6 @@ def test_records_and_jobs_are_in_two_files(shell: Shell) -> None:
     with closing(sqlite3.connect(shell.folder / "queue.db")) as db:
         assert db.execute("SELECT DISTINCT text FROM embedq_record").fetchall() == [("",)]
     assert shell.facts("status", **QUEUE)["queue"]["pending"]["total"] == 2
-    assert {one["verdict"] for one in shell.facts("doctor", **QUEUE)["findings"]} <= {"ok", "warning"}
 
 
 def test_a_queue_is_taken_for_no_corpus_and_a_corpus_for_no_queue(shell: Shell) -> None:

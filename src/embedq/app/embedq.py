@@ -3,7 +3,7 @@
 from embedq.client import Client, ClientOptions
 from embedq.client.queries import Embedders
 from embedq.operator import Operator
-from embedq.ports import ClientStore
+from embedq.ports import UserStore
 from embedq.telemetry import Telemetry
 
 
@@ -12,7 +12,7 @@ class EmbedQ(Client):
 
     def __init__(
         self,
-        store: ClientStore,
+        store: UserStore,
         embedders: Embedders,
         *,
         options: ClientOptions,

@@ -6,7 +6,7 @@ database holds both, `put` and `settle` are one transaction each.
 
 from typing import Protocol
 
-from embedq.ports.asked import ClientStore, OperatorStore, UpkeepStore, WorkerStore
+from embedq.ports.asked import OperatorStore, UpkeepStore, UserStore, WorkerStore
 from embedq.ports.corpus import Attaching, Declaring, Reading, Writing
 from embedq.ports.embedder import Embedder
 from embedq.ports.host import Liveness
@@ -17,7 +17,6 @@ from embedq.ports.provider import Model, Provider
 __all__ = [
     "Attaching",
     "Budgeting",
-    "ClientStore",
     "Declaring",
     "Embedder",
     "Fleet",
@@ -34,6 +33,7 @@ __all__ = [
     "Reading",
     "Store",
     "UpkeepStore",
+    "UserStore",
     "WorkerStore",
     "Writing",
 ]

@@ -15,7 +15,7 @@ class Awaited(Reading, Pausing, Fleet, Protocol):
     """What whoever waits for vectors asks: records, and why nobody works."""
 
 
-class ClientStore(Declaring, Writing, Searched, Awaited, Protocol):
+class UserStore(Declaring, Writing, Searched, Awaited, Protocol):
     """What applications ask."""
 
 
