@@ -18,7 +18,10 @@ def count(path: Path, table: str) -> int:
 
 def test_records_and_jobs_are_in_two_files(shell: Shell) -> None:
     """What is put stands in one file and its job in the other; status and doctor see both."""
-    assert shell.facts("init", **QUEUE)["status"] == "ready"
+    assert shell.facts("init", **QUEUE) == {
+        "status": "ready", "url": "sqlite:///embedq.db", "queue_url": "sqlite:///queue.db"
+    }  # fmt: skip
+    assert shell.facts("doctor", **QUEUE)["healthy"]
     file = shell.write("notes.jsonl", {"id": "a", "text": "Call Ada about the loom"}, {"id": "b", "text": "Oil it"})
 
     shell.run("put", "notes", file, **QUEUE)

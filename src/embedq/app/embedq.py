@@ -3,7 +3,7 @@
 from embedq.client import Client, ClientOptions
 from embedq.client.queries import Embedders
 from embedq.operator import Operator
-from embedq.ports import Store
+from embedq.ports import UserStore
 from embedq.telemetry import Telemetry
 
 
@@ -11,7 +11,13 @@ class EmbedQ(Client):
     """The client's methods, and the operator's beside them."""
 
     def __init__(
-        self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry, operator: Operator
+        self,
+        store: UserStore,
+        embedders: Embedders,
+        *,
+        options: ClientOptions,
+        telemetry: Telemetry,
+        operator: Operator,
     ) -> None:
         """Join both sides of one database."""
         super().__init__(store, embedders, options=options, telemetry=telemetry)

@@ -66,7 +66,8 @@ def init(*, roles: Roles = False, url: Url = None, as_json: Json = False) -> Non
         raise Invalid("a SQLite file knows no roles: whoever may open it may do everything")
     made = ask(url, lambda app: _prepare(app, roles=roles), make=True)
     unfinished = bool(made.get("undone"))
-    facts = {"status": "unfinished" if unfinished else "ready", "url": settings.shown_url, **made}
+    queue = {"queue_url": settings.shown_queue_url} if settings.shown_queue_url else {}
+    facts = {"status": "unfinished" if unfinished else "ready", "url": settings.shown_url, **queue, **made}
     print_json(facts) if as_json else _say_ready(settings, made)
     if unfinished:
         raise typer.Exit(1)
@@ -78,7 +79,8 @@ async def _prepare(app: App, *, roles: bool) -> Mapping[str, Sequence[str]]:
 
 
 def _say_ready(settings: Settings, made: Mapping[str, Sequence[str]]) -> None:
-    say(f"{settings.shown_url} is ready")
+    beside = f", and so is its queue {settings.shown_queue_url}" if settings.shown_queue_url else ""
+    say(f"{settings.shown_url} is ready{beside}")
     if ready := (*made.get("there", ()), *made.get("made", ())):
         say(f"{', '.join(ready)} have their rights here: GRANT one of them to each role that logs in")
     if undone := made.get("undone"):

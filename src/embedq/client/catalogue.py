@@ -6,7 +6,7 @@ from time import monotonic
 from embedq.client.intake import check_collection
 from embedq.errors import NotFound
 from embedq.model import Collection, Declaration
-from embedq.ports import Store
+from embedq.ports import Declaring
 
 DECLARE_OR_PUT = "declare it, or put a first record into it"
 DECLARE_FIRST = "declare it first (EMBEDQ_STRICT=1: a put declares none)"
@@ -16,7 +16,7 @@ TRUSTED_SECONDS = 1.0  # a declaration changed by another process is seen after 
 class Catalogue:
     """The collections of a store."""
 
-    def __init__(self, store: Store, *, strict: bool = False) -> None:
+    def __init__(self, store: Declaring, *, strict: bool = False) -> None:
         """Remember what this store says; `strict`: a first put declares nothing."""
         self._store = store
         self._advice = DECLARE_FIRST if strict else DECLARE_OR_PUT

@@ -44,14 +44,14 @@ from embedq.model import (
 )
 from embedq.policy.naming import parse_embedder
 from embedq.policy.tenants import belongs, check_tenant
-from embedq.ports import Store
+from embedq.ports import UserStore
 from embedq.telemetry import Event, Telemetry
 
 
 class Client:
     """Writes records, reads them, and finds them by meaning and by words."""
 
-    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
+    def __init__(self, store: UserStore, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
         """Write to and read from this store; embed queries with these embedders."""
         self._store = store
         self._embedders = embedders

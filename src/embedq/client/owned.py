@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from embedq.errors import NotFound
 from embedq.model import RecordId
 from embedq.policy.tenants import belongs, check_tenant
-from embedq.ports import Store
+from embedq.ports import Reading
 
 LOOK_AT = 1000  # records per look
 
 
 async def owned(
-    store: Store, collection: str, ids: Sequence[RecordId], *, tenant: str | None, every: bool = False
+    store: Reading, collection: str, ids: Sequence[RecordId], *, tenant: str | None, every: bool = False
 ) -> Sequence[RecordId]:
     """List those of these records that are the tenant's; NotFound for a single one that is not, or for any."""
     check_tenant(tenant)

@@ -12,7 +12,7 @@ from embedq.errors import EmbedderError, NotNow, SettingsError
 from embedq.model import EmbedderName, Space, SpaceId, Vector
 from embedq.policy.budgets import budget_of
 from embedq.policy.vectors import checked
-from embedq.ports import Embedder, Store
+from embedq.ports import Budgeting, Embedder
 from embedq.telemetry import Event, Telemetry
 
 Key = tuple[SpaceId, str]
@@ -37,7 +37,7 @@ class NoVector(Exception):
 class QueryVectors:
     """Embeds queries and remembers the last ones."""
 
-    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
+    def __init__(self, store: Budgeting, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
         """Embed with these embedders, within the fleet's budget."""
         self._store = store
         self._embedders = embedders

@@ -12,7 +12,7 @@ from embedq.errors import Invalid
 from embedq.model import Declaration
 from embedq.policy.naming import parse_embedder
 from embedq.policy.vectors import checked
-from embedq.ports import Attaching, Embedder, Store
+from embedq.ports import Attaching, Embedder
 from embedq.telemetry import Event, Telemetry
 
 SAMPLE = "How many numbers?"  # embedded once, where nobody knows how long an embedder's vectors are
@@ -23,7 +23,7 @@ ELSEWHERE = "tables can be attached in PostgreSQL: EMBEDQ_URL=postgresql://user@
 class Tables:
     """Attaches tables and detaches them."""
 
-    def __init__(self, store: Store, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
+    def __init__(self, store: object, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
         """Attach tables of this store's database."""
         self._store = store
         self._embedders = embedders

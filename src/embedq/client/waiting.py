@@ -8,14 +8,15 @@ from embedq.client.options import ClientOptions
 from embedq.errors import Invalid, NotFound
 from embedq.model import EmbeddingStatus, RecordId
 from embedq.policy.health import as_seen_here
-from embedq.ports import Store
+from embedq.ports import Reading
+from embedq.ports.asked import Awaited
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25  # seconds between looks
 LOOK_AT = 1000  # records per look
 
 
 async def wait_for(
-    store: Store, collection: str, ids: Sequence[RecordId], *, seconds: float, options: ClientOptions
+    store: Awaited, collection: str, ids: Sequence[RecordId], *, seconds: float, options: ClientOptions
 ) -> dict[str, EmbeddingStatus]:
     """Look until none of these records is pending, in pauses that grow; raise TimeoutError when it takes too long."""
     if not seconds >= 0:
@@ -32,7 +33,7 @@ async def wait_for(
     return dict(statuses)
 
 
-async def _statuses(store: Store, collection: str, ids: Sequence[RecordId]) -> dict[str, EmbeddingStatus]:
+async def _statuses(store: Reading, collection: str, ids: Sequence[RecordId]) -> dict[str, EmbeddingStatus]:
     found: dict[str, EmbeddingStatus] = {}
     for start in range(0, len(ids), LOOK_AT):
         for record in await store.get(collection, ids[start : start + LOOK_AT]):
@@ -42,7 +43,7 @@ async def _statuses(store: Store, collection: str, ids: Sequence[RecordId]) -> d
     return found
 
 
-async def _why(store: Store, collection: str, pending: int, seconds: float, options: ClientOptions) -> str:
+async def _why(store: Awaited, collection: str, pending: int, seconds: float, options: ClientOptions) -> str:
     """Say what was waited for, and what keeps it if that is plain."""
     these = "1 record" if pending == 1 else f"{pending:,} records"
     what = f"{these} of {collection!r} still pending after {seconds:g} s"

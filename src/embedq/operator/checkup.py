@@ -8,7 +8,8 @@ from embedq.model import Health
 from embedq.operator.repairing import put_in_place
 from embedq.operator.report import Finding, QueueStatus, Verdict, counted
 from embedq.operator.watching import RECOVERY_OFF, START_ONE, losses, troubles, waiting
-from embedq.ports import Attaching, Placing, Store
+from embedq.ports import Attaching, Placing
+from embedq.ports.asked import Examined
 
 CLOCK_SLACK = timedelta(minutes=1)
 PLACED_AT_ONCE = 1000
@@ -16,7 +17,7 @@ IN_PLACE = "every open job is runnable, waits, or is leased once"
 
 
 async def examine(
-    store: Store,
+    store: Examined,
     status: Callable[[], Awaitable[QueueStatus]],
     probes: Sequence[Callable[[], Awaitable[Sequence[Finding]]]],
     *,
@@ -41,7 +42,7 @@ async def _told(check: str, look: Awaitable[Sequence[Finding]]) -> Sequence[Find
         return [_problem(check, str(trouble))]
 
 
-async def _database(store: Store) -> Finding:
+async def _database(store: Examined) -> Finding:
     try:
         await store.check()
     except StoreError as trouble:
@@ -72,7 +73,7 @@ async def _places(store: Placing, *, repair: bool) -> list[Finding]:
     return [_warning("places", f"{counted(mended, 'job')} stood in no place or in several, queued again")]
 
 
-async def _tables(store: Store) -> list[Finding]:
+async def _tables(store: Examined) -> list[Finding]:
     """Tables that are attached but cannot be followed, or have rows that cannot be records."""
     attached = await store.attached() if isinstance(store, Attaching) else []
     findings = [_problem("tables", f"{one.collection}: {one.problem}") for one in attached if one.problem]

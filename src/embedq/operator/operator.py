@@ -28,7 +28,7 @@ from embedq.operator.probes import Probe
 from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
 from embedq.policy.health import IsDead, as_seen_here, at_worst_degraded
 from embedq.policy.tenants import belongs, check_tenant
-from embedq.ports import Store
+from embedq.ports import OperatorStore
 from embedq.telemetry import Event, Telemetry
 
 MAX_PAGE = 1000
@@ -49,7 +49,7 @@ class Operator:
     """Watches and steers a queue. Everything holds for every process that uses the database."""
 
     def __init__(
-        self, store: Store, *, options: OperatorOptions, telemetry: Telemetry, probes: Sequence[Probe] = ()
+        self, store: OperatorStore, *, options: OperatorOptions, telemetry: Telemetry, probes: Sequence[Probe] = ()
     ) -> None:
         """Operate this store; `probes` are further checks for the doctor."""
         self._store = store

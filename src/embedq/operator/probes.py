@@ -11,7 +11,7 @@ from embedq.errors import EmbedderError, SettingsError, StoreError
 from embedq.model import EmbedderName
 from embedq.operator.report import Finding, Verdict
 from embedq.policy.vectors import checked
-from embedq.ports import Embedder, Store
+from embedq.ports import Declaring, Embedder
 
 MIB = 1 << 20
 SCARCE, GONE = 1024 * MIB, 64 * MIB
@@ -38,7 +38,9 @@ def disk_probe(folder: Path) -> Probe:
     return probe
 
 
-def embedder_probe(store: Store, get: Callable[[EmbedderName], Awaitable[Embedder]], default: EmbedderName) -> Probe:
+def embedder_probe(
+    store: Declaring, get: Callable[[EmbedderName], Awaitable[Embedder]], default: EmbedderName
+) -> Probe:
     """Embed one short text with each embedder that collections use, or with the default where there are none."""
 
     async def probe() -> Sequence[Finding]:

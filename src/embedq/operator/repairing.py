@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedq.operator.report import Repaired, RepairReport
-from embedq.ports import Placing, Store
+from embedq.ports import Keeping, Placing
+from embedq.ports.asked import Mended
 
 STRETCH = 1000  # records or jobs per round trip
 
@@ -26,7 +27,7 @@ class _Allowance:
             self.left -= records
 
 
-async def repair(store: Store, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
+async def repair(store: Mended, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
     """Walk all collections by key, so that hopeless records do not hide the others."""
     allowance, found, tell = _Allowance(limit), {}, progress or _silently
     placed = await put_in_place(store)
@@ -48,7 +49,7 @@ async def put_in_place(store: Placing) -> int:
     return mended
 
 
-async def _recount(store: Store, name: str, tell: Progress) -> int:
+async def _recount(store: Keeping, name: str, tell: Progress) -> int:
     mended, after = 0, None
     while True:
         some, after = await store.recount(name, after=after, limit=STRETCH)
@@ -58,7 +59,7 @@ async def _recount(store: Store, name: str, tell: Progress) -> int:
             return mended
 
 
-async def _arm(store: Store, name: str, allowance: _Allowance, tell: Progress, mended: int) -> Repaired:
+async def _arm(store: Keeping, name: str, allowance: _Allowance, tell: Progress, mended: int) -> Repaired:
     missing = armed = 0
     after: str | None = None
     while allowance.stretch > 0:

@@ -6,10 +6,12 @@ database holds both, `put` and `settle` are one transaction each.
 
 from typing import Protocol
 
+from embedq.ports.asked import OperatorStore, UpkeepStore, UserStore, WorkerStore
 from embedq.ports.corpus import Attaching, Declaring, Reading, Writing
 from embedq.ports.embedder import Embedder
 from embedq.ports.host import Liveness
 from embedq.ports.jobs import Budgeting, Fleet, Keeping, Leasing, Operating, Pausing, Placing
+from embedq.ports.lifetime import Lifetime
 from embedq.ports.provider import Model, Provider
 
 __all__ = [
@@ -20,27 +22,24 @@ __all__ = [
     "Fleet",
     "Keeping",
     "Leasing",
+    "Lifetime",
     "Liveness",
     "Model",
     "Operating",
+    "OperatorStore",
     "Pausing",
     "Placing",
     "Provider",
     "Reading",
     "Store",
+    "UpkeepStore",
+    "UserStore",
+    "WorkerStore",
     "Writing",
 ]
 
 
 class Store(
-    Declaring, Writing, Reading, Leasing, Budgeting, Keeping, Placing, Operating, Pausing, Fleet, Protocol
+    Declaring, Writing, Reading, Leasing, Budgeting, Keeping, Placing, Operating, Pausing, Fleet, Lifetime, Protocol
 ):  # what an application opens
     """A corpus and its queue."""
-
-    async def close(self) -> None:
-        """Flush, and let go of files, threads and connections."""
-        ...
-
-    async def check(self) -> None:
-        """Answer, or raise a StoreError that says why the database cannot be used."""
-        ...

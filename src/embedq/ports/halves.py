@@ -33,20 +33,9 @@ from embedq.model import (
 from embedq.policy.jobs import RecordAnswer
 from embedq.ports.corpus import Declaring, Reading
 from embedq.ports.jobs import Budgeting, Fleet, Pausing, Placing
+from embedq.ports.lifetime import Lifetime
 
 RecordName = tuple[str, RecordId]  # a collection and an id in it
-
-
-class Lifetime(Protocol):
-    """What is opened is closed."""
-
-    async def close(self) -> None:
-        """Flush, and let go of files, threads and connections."""
-        ...
-
-    async def check(self) -> None:
-        """Answer, or raise a StoreError that says why the database cannot be used."""
-        ...
 
 
 class Queueing(Protocol):

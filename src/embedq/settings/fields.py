@@ -209,6 +209,11 @@ class Settings(BaseSettings):
         """The database's URL as it may be shown."""
         return without_passwords(self.url)
 
+    @property
+    def shown_queue_url(self) -> str | None:
+        """The URL of the queue as it may be shown, if it is in another database."""
+        return None if self.queue_url in (None, self.url) else without_passwords(self.queue_url or "")
+
     def assumed(self) -> list[str]:
         """Say which defaults were taken that a person should know of."""
         said = []

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from embedq.ports import Store
+from embedq.ports import Keeping
 
 
 class Finish:
     """Goes on where a process was cut off, in small steps."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Keeping) -> None:
         """Finish on this store."""
         self._store = store
 

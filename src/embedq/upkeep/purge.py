@@ -2,14 +2,14 @@
 
 from datetime import datetime, timedelta
 
-from embedq.ports import Store
+from embedq.ports import Keeping
 from embedq.telemetry import Event, Telemetry
 
 
 class Purge:
     """Deletes in small steps, so that no writer waits for it."""
 
-    def __init__(self, store: Store, telemetry: Telemetry, *, retention: timedelta) -> None:
+    def __init__(self, store: Keeping, telemetry: Telemetry, *, retention: timedelta) -> None:
         """Keep finished jobs for this long."""
         self._store = store
         self._telemetry = telemetry

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from embedq.ports import Store
+from embedq.ports.asked import Reconciled
 from embedq.telemetry import Event, Telemetry
 
 STEP = 500  # records per look
@@ -12,7 +12,7 @@ STEP = 500  # records per look
 class Reconcile:
     """Walks every collection by key, so that hopeless records do not hide the others."""
 
-    def __init__(self, store: Store, telemetry: Telemetry, *, one_database: bool) -> None:
+    def __init__(self, store: Reconciled, telemetry: Telemetry, *, one_database: bool) -> None:
         """Where one database holds corpus and queue, a finding is an alarm: it must never happen."""
         self._store = store
         self._telemetry = telemetry

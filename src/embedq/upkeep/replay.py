@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from embedq.model import JobFilter, JobStatus
-from embedq.ports import Store
+from embedq.ports import Keeping, Operating
 from embedq.telemetry import Event, Telemetry
 
 STEP = 1000
@@ -12,7 +12,7 @@ STEP = 1000
 class ReplayQuota:
     """Replays letters with reason `quota`: the provider's refusal was never the text's fault."""
 
-    def __init__(self, store: Store, telemetry: Telemetry, *, rest: timedelta) -> None:
+    def __init__(self, store: Keeping, telemetry: Telemetry, *, rest: timedelta) -> None:
         """Let letters lie for `rest` first."""
         self._store = store
         self._telemetry = telemetry
@@ -27,7 +27,7 @@ class ReplayQuota:
 class RetryFailed:
     """Revives all dead letters once, if that was asked for at startup."""
 
-    def __init__(self, store: Store, telemetry: Telemetry) -> None:
+    def __init__(self, store: Operating, telemetry: Telemetry) -> None:
         """Revive on this store."""
         self._store = store
         self._telemetry = telemetry

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from embedq.model import JobStatus, Rescued, Worker, WorkerId
-from embedq.ports import Liveness, Store
+from embedq.ports import Liveness
+from embedq.ports.asked import Guarded
 from embedq.telemetry import Event, Telemetry
 
 
 class Rescue:
     """Takes back jobs of leases that ran out, and at once those of processes that are dead on this host."""
 
-    def __init__(self, store: Store, liveness: Liveness, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
+    def __init__(self, store: Guarded, liveness: Liveness, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
         """Rescue on this store what this host knows to be dead."""
         self._store = store
         self._liveness = liveness

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from embedq.ports import Attaching, Liveness, Store
+from embedq.ports import Attaching, Liveness, UpkeepStore
 from embedq.telemetry import Event, Telemetry
 from embedq.upkeep.finish import Finish
 from embedq.upkeep.gather import Gather
@@ -20,7 +20,7 @@ STARTUP_AGAIN = timedelta(minutes=1)  # how soon a startup duty that failed is t
 class Upkeep:
     """Rescue, watch, purge, finish, reconcile and replay, each at boot and on its own timer."""
 
-    def __init__(self, store: Store, liveness: Liveness, *, options: UpkeepOptions, telemetry: Telemetry) -> None:
+    def __init__(self, store: UpkeepStore, liveness: Liveness, *, options: UpkeepOptions, telemetry: Telemetry) -> None:
         """Keep this store in order."""
         self._options = options
         self._telemetry = telemetry

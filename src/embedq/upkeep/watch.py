@@ -4,14 +4,14 @@ from datetime import datetime, timedelta
 
 from embedq.model import WorkerId
 from embedq.policy.jobs import MISSED_HEARTBEATS
-from embedq.ports import Store
+from embedq.ports import Fleet
 from embedq.telemetry import Event, Telemetry
 
 
 class Watch:
     """Warns once of each worker that was not seen for three heartbeats. Its leases stay until they run out."""
 
-    def __init__(self, store: Store, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
+    def __init__(self, store: Fleet, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
         """Watch the workers of this store."""
         self._store = store
         self._telemetry = telemetry

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from embedq.ports import Store
+from embedq.ports import WorkerStore
 from embedq.telemetry import Telemetry
 from embedq.worker.health import PoolHealth
 from embedq.worker.options import WorkerOptions
@@ -31,7 +31,7 @@ class Timing:
 class WorkerContext:
     """The store, the voice and the watch that the parts of one pool share."""
 
-    store: Store
+    store: WorkerStore
     telemetry: Telemetry
     options: WorkerOptions
     timing: Timing

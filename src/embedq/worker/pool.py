@@ -10,7 +10,7 @@ from embedq.errors import StoreError, StoreUnusable
 from embedq.model import HealthReport, Process, RetryPolicy, WorkerId, WorkerInfo
 from embedq.policy.attempts import delay, fault_of
 from embedq.policy.health import Tally
-from embedq.ports import Store
+from embedq.ports import WorkerStore
 from embedq.telemetry import Event, Telemetry
 from embedq.worker.context import Timing, WorkerContext, first_of
 from embedq.worker.embedders import Build, Embedders
@@ -28,7 +28,7 @@ class Pool:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkerStore,
         build: Build,
         *,
         process: Process,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
         yield Pair(corpus, queue, tmp_path)
         return
     server: PostgresAddress = request.getfixturevalue("postgres18")
-    name = f"pair_{tmp_path.name.replace('-', '_')}"[:60].lower()
+    name = f"pair_{uuid4().hex}"
     url = server.create_database(name)
     yield Pair(corpus, url, tmp_path) if request.param == "postgres-queue" else Pair(url, queue, tmp_path)
     server.drop_database(name)

@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
+from embedq.exchange import Arm, Cause
 from embedq.model import (
     ContentHash,
     Done,
@@ -40,6 +42,7 @@ from embedq.policy.jobs import (
     Transition,
     VectorFate,
     Wait,
+    arms,
     can_cancel,
     can_revive,
     crash_fault,
@@ -386,3 +389,32 @@ def test_what_can_be_revived(
 def test_when_a_waiting_job_is_due(left: timedelta, waited: timedelta, expected: bool) -> None:  # noqa: FBT001
     """Rule 4: its moment has come, or the clock was set back."""
     assert is_due(left=left, waited=waited) is expected
+
+
+@pytest.mark.parametrize(
+    ("ask", "status", "expected"),
+    [
+        ({}, None, True),
+        ({}, COMPLETED, True),
+        ({}, PROCESSING, True),
+        ({"current": True}, COMPLETED, False),
+        ({"current": True}, PENDING, True),
+        ({"same": True}, PENDING, False),
+        ({"same": True}, FAILED, False),
+        ({"same": True}, None, True),
+        ({"same": True, "given_up": True}, None, False),
+        ({"same": True, "current": True}, None, False),
+        ({"cause": Cause.BY_HAND}, FAILED, True),
+        ({"cause": Cause.BY_HAND}, PENDING, False),
+        ({"cause": Cause.BY_HAND, "current": True}, None, False),
+        ({"cause": Cause.BY_HAND, "current": True, "forced": True}, PROCESSING, True),
+        ({"cause": Cause.RECONCILE}, None, True),
+        ({"cause": Cause.RECONCILE}, FAILED, False),
+        ({"cause": Cause.RECONCILE, "current": True}, COMPLETED, False),
+    ],
+)
+def test_what_a_corpus_elsewhere_arms(ask: dict[str, Any], status: JobStatus | None, expected: bool) -> None:  # noqa: FBT001
+    """Rules 3, 10 and 11: as on one database, and a put of the same text arms what may have got lost on its way."""
+    said = Arm(**{"id": RecordId("a"), "hash": ContentHash(b"A"), "cause": Cause.PUT, **ask})
+
+    assert arms(said, status, reason=None, same_text=True) is expected

@@ -1,10 +1,11 @@
 """Two databases as one store."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from embedq.model import (
     Freshness,
@@ -24,6 +25,15 @@ from embedq.ports.halves import Corpus, JobStore
 from embedq.stores.pair.keeping import PairKeeping
 from embedq.stores.pair.working import PairWorking
 from embedq.stores.pair.writing import PairWriting
+
+
+@runtime_checkable
+class RoleMaking(Protocol):
+    """A half whose database knows roles."""
+
+    async def make_roles(self) -> dict[str, list[str]]:
+        """Make roles for readers, writers and workers."""
+        ...
 
 
 class PairStore(PairWriting, PairWorking, PairKeeping):
@@ -109,6 +119,14 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
     async def workers(self, *, heartbeat: timedelta, now: datetime | None = None) -> Sequence[Worker]:
         """See `ports.Fleet`."""
         return await self._queue.workers(heartbeat=heartbeat, now=now)
+
+    async def make_roles(self) -> dict[str, list[str]]:
+        """Make roles in those of the two databases that know some; safe to repeat."""
+        made: defaultdict[str, list[str]] = defaultdict(list)
+        for half in (self._corpus, self._queue):
+            for what, roles in (await half.make_roles()).items() if isinstance(half, RoleMaking) else ():
+                made[what] += [role for role in roles if role not in made[what]]
+        return dict(made)
 
     async def check(self) -> None:
         """See `ports.Store`."""

@@ -23,7 +23,17 @@ from embedq.model import (
 )
 from embedq.policy.jobs import RecordAnswer
 from embedq.policy.texts import Limits
-from embedq.stores.postgres import callers, collections, embedding, index, keeping, putting, references, transitions
+from embedq.stores.postgres import (
+    callers,
+    collections,
+    embedding,
+    index,
+    keeping,
+    putting,
+    references,
+    rights,
+    transitions,
+)
 from embedq.stores.postgres.address import parse
 from embedq.stores.postgres.corpus import PostgresRecords
 from embedq.stores.postgres.database import Database
@@ -130,6 +140,10 @@ class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
         """See `ports.JobLookups`."""
         return await self._database.run(lambda db: references.waiting(db, collection, now), repeat=True)
 
+    async def make_roles(self) -> dict[str, list[str]]:
+        """Make roles for readers, writers and workers, and give them their rights; safe to repeat."""
+        return await rights.make_roles(self._database.address)
+
     async def check(self) -> None:
         """See `ports.Lifetime`."""
         await self._database.run(lambda db: check_version(db, self._database.address), repeat=True)
@@ -234,6 +248,10 @@ class PostgresCorpusStore(PostgresRecords):
     async def sizes(self) -> Mapping[str, Sizes]:
         """See `ports.CorpusKeeping`."""
         return await self._database.run(embedding.sizes, repeat=True)
+
+    async def make_roles(self) -> dict[str, list[str]]:
+        """Make roles for readers, writers and workers, and give them their rights; safe to repeat."""
+        return await rights.make_roles(self._database.address)
 
     async def check(self) -> None:
         """See `ports.Lifetime`."""
