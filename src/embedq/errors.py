@@ -114,6 +114,10 @@ class StoreError(EmbedqError):
     code = "store_unavailable"
 
 
+class StoreUnreachable(StoreError):
+    """No answer came: the database is down, is being started, or is cut off."""
+
+
 class StoreBusy(StoreError):
     """Somebody's open transaction holds what is to be written."""
 

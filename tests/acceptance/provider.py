@@ -25,13 +25,26 @@ class _Stamped(list[Request]):
         super().append(request)
 
 
+class _Holding(EmbeddingProvider):
+    """Answers nobody until it may."""
+
+    released: asyncio.Event
+
+    async def _answer(self, *asked: Any) -> bool:  # noqa: ANN401 whatever it takes
+        await self.released.wait()
+        return await super()._answer(*asked)
+
+
 class Provider:
     """Speaks the OpenAI wire for real processes while the test looks on."""
 
-    def __init__(self, faults: str = "") -> None:
-        """Play this script of faults."""
+    def __init__(self, faults: str = "", *, held: bool = False) -> None:
+        """Play this script of faults; if held, every answer waits for `release`."""
         self._asked = _Stamped()
-        self._provider = EmbeddingProvider(dimensions=16, faults=Faults.parse(faults))
+        self._provider = _Holding(dimensions=16, faults=Faults.parse(faults))
+        self._provider.released = asyncio.Event()
+        if not held:
+            self._provider.released.set()
         self._provider.requests = self._asked
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="provider", daemon=True)
@@ -67,6 +80,10 @@ class Provider:
     def moments(self) -> list[float]:
         """When each request came."""
         return list(self._asked.moments)
+
+    def release(self) -> None:
+        """Let answers go that wait, and all that come."""
+        self._loop.call_soon_threadsafe(self._provider.released.set)
 
     def _do(self, act: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(act, self._loop).result(10)

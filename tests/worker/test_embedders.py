@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from embedq.errors import Critical, SettingsError, Unavailable
-from embedq.model import EmbedderName, Health
+from embedq.model import EmbedderName, Health, NewRecord, RecordId
 from embedq.telemetry import Event
+from embedq.worker.embedders import REFRESH_EVERY
 
 if TYPE_CHECKING:
-    from conftest import House, Provider
+    from conftest import Gate, House, Provider
 
 
 BEAT = timedelta(milliseconds=40)
@@ -163,3 +165,45 @@ async def test_a_space_declared_later_is_served(house: House) -> None:
     await house.put(["b"], "second")
 
     await house.settled("second", completed=1)
+
+
+async def begin_anew(house: House, changes: str) -> None:
+    """Let a space be another than before, as after a schema was dropped and begun anew; its number stays the same."""
+    with sqlite3.connect(house.path, timeout=30) as db:
+        db.execute(f"UPDATE embedq_space SET {changes}")  # noqa: S608 the test's own words
+    db.close()
+    house.skipped += REFRESH_EVERY.total_seconds()
+    await house.store.put("notes", [NewRecord(id=RecordId("later"), text="b")])
+
+
+async def test_a_space_that_is_anothers_by_now_gets_its_own_embedder(
+    house: House, gate: Gate, make_provider: type[Provider]
+) -> None:
+    """Its number came again with another model: the old one is not asked any more, and what it said charges nobody."""
+    providers = {"one": make_provider(), "two": make_provider()}
+    providers["one"].plan = gate
+    await house.declare(model="one")
+    await house.put(["a"])
+    await house.pool(build=lambda name: providers[name.model]).start()
+    await gate.reached.wait()
+
+    await begin_anew(house, "model = 'two'")  # while the worker has a batch in hand, and looks for no spaces
+    gate.opened.set()
+
+    await house.settled(completed=2)
+    assert providers["one"].calls == [["a"]]
+    assert sorted(text for call in providers["two"].calls for text in call) == ["a", "b"]
+    assert {(job.attempts, job.crashes) for job in await house.jobs()} == {(0, 0)}
+
+
+async def test_a_space_that_has_forgotten_its_dimensions_learns_them_again(house: House) -> None:
+    """It came again with the same model, which has not answered yet there."""
+    await house.declare()
+    await house.put(["a"])
+    await house.pool().start()
+    await house.settled(completed=1)
+
+    await begin_anew(house, "dimensions = NULL")
+
+    await house.settled(completed=2)
+    assert [space.dimensions for space in await house.store.spaces()] == [house.provider.size]

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from embedq.app.application import App
 from embedq.app.embedq import EmbedQ
 from embedq.app.openers import Place, open_store, probes
+from embedq.app.patience import Patience
 from embedq.app.settings import environment, load
 from embedq.client import ClientOptions
 from embedq.embedders.registry import EmbedderRegistry
@@ -52,6 +54,7 @@ async def start(
     quiet: bool = False,
     level: str | None = None,
     make: bool = True,
+    patience: timedelta = timedelta(0),
 ) -> AsyncIterator[App]:
     """Open the database and put everything together; workers run within `App.working`.
 
@@ -61,15 +64,13 @@ async def start(
         quiet: Write no log, for commands that say themselves what they did.
         level: The least level that is logged, if not the settings'.
         make: Make or upgrade the database if need be; without it one that is not there is refused.
+        patience: How long a database that cannot be reached is waited for.
     """
-    telemetry = Telemetry()
-    if not quiet:
-        telemetry.add(
-            Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
-        )
-    place = _place(settings, telemetry, make=make)
+    journal = Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
+    telemetry = Telemetry() if quiet else Telemetry(journal)
+    place, patient = _place(settings, telemetry, make=make), Patience(telemetry, patience)
     async with AsyncExitStack() as stack:
-        store = await open_store(place)
+        store = await patient.insist(lambda: open_store(place))
         stack.push_async_callback(store.close)
         registry = EmbedderRegistry(environment(settings))
         stack.push_async_callback(registry.close)
@@ -83,6 +84,7 @@ async def start(
             embedders=registry,
             client=client,
             operator=operator,
+            patience=patient,
             metrics=_metrics(telemetry) if serving else None,
         )
     telemetry.emit(Event.STOPPED)

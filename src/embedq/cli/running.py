@@ -11,6 +11,7 @@ from rich.text import Text
 
 from embedq import __version__
 from embedq.app import App, load, missing, start
+from embedq.app.patience import AT_START
 from embedq.cli.options import Embedder, Json, Url, ask
 from embedq.cli.output import complain, console, literal, print_json, say
 from embedq.errors import Invalid, SettingsError
@@ -90,21 +91,28 @@ def _say_ready(settings: Settings, made: Mapping[str, Sequence[str]]) -> None:
 
 async def _run(settings: Settings, *, workers: int, serving: bool) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
-    stop = _signalled()
-    async with start(settings, serving=serving) as app:
-        if serving:
-            await _serve(app, stop, workers)
-            return
-        async with app.working(workers):
-            _banner(settings, None, workers)
-            await stop.wait()
+    leaving = _Leaving()
+    try:
+        async with start(settings, serving=serving, patience=AT_START) as app:
+            await (_serve if serving else _work)(app, leaving, workers)
+    except asyncio.CancelledError:
+        if not leaving.asked.is_set():
+            raise
 
 
-async def _serve(app: App, stop: asyncio.Event, workers: int) -> None:
+async def _work(app: App, leaving: "_Leaving", workers: int) -> None:
+    async with app.working(workers):
+        leaving.is_up()
+        _banner(app.settings, None, workers)
+        await leaving.asked.wait()
+
+
+async def _serve(app: App, leaving: "_Leaving", workers: int) -> None:
     """Bind first, so that a taken port is known before workers start."""
     server = _server(app)
     async with app.working(workers):
-        stopping = asyncio.create_task(_when(stop, server.stop))
+        leaving.is_up()
+        stopping = asyncio.create_task(_when(leaving.asked, server.stop))
         try:
             await server.run(started=lambda address: _banner(app.settings, address, workers))
         finally:
@@ -130,12 +138,23 @@ async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
     act()
 
 
-def _signalled() -> asyncio.Event:
-    """Make an event that SIGINT and SIGTERM set: leaving is clean, whoever asks."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop
+class _Leaving:
+    """Whether SIGINT or SIGTERM came: leaving is clean, whoever asks. What is still starting is cancelled."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self._starting = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._ask)
+
+    def is_up(self) -> None:
+        self._starting = None
+
+    def _ask(self) -> None:
+        self.asked.set()
+        if self._starting is not None:
+            self._starting.cancel()
 
 
 def _banner(settings: Settings, address: str | None, workers: int) -> None:

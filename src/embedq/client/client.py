@@ -22,7 +22,7 @@ from embedq.client.intake import (
     with_textless,
 )
 from embedq.client.options import ClientOptions
-from embedq.client.owned import no_record, owned
+from embedq.client.owned import check_owned, no_record
 from embedq.client.searching import Embedders, Searching
 from embedq.client.tables import Tables
 from embedq.client.waiting import wait_for
@@ -150,11 +150,12 @@ class Client:
         """Take records out of search and cancel their jobs; answer with those that were there.
 
         `purge` also removes text and vector for good. A single id that is not there: NotFound. With the caller's
-        `connection` it becomes part of the caller's transaction; `tenant` is judged by what is committed.
+        `connection` it becomes part of the caller's transaction.
         """
         wanted = read_ids(ids)
-        owned = await self._owned(collection, wanted, tenant)
-        gone = await self._store.delete(collection, owned, purge=purge, connection=connection)
+        check_tenant(tenant)
+        await self.collection(collection)
+        gone = await self._store.delete(collection, wanted, purge=purge, tenant=tenant, connection=connection)
         if not gone and len(wanted) == 1:
             raise no_record(collection, wanted[0])
         self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)
@@ -176,8 +177,9 @@ class Client:
         """Give a live record a job, if its current text has neither vector nor job, or if forced."""
         [id_] = read_ids([id])
         lane = read_priority(priority)
-        await self._owned(collection, [id_], tenant)
-        [receipt] = await self._store.enqueue(collection, [id_], force=force, job_priority=lane)
+        check_tenant(tenant)
+        await self.collection(collection)
+        [receipt] = await self._store.enqueue(collection, [id_], force=force, job_priority=lane, tenant=tenant)
         return receipt
 
     async def search(
@@ -210,7 +212,9 @@ class Client:
         Raise TimeoutError after `timeout` seconds; it says so if no worker is alive.
         """
         wanted = read_ids(ids)
-        await self._owned(collection, wanted, tenant, every=True)
+        check_tenant(tenant)
+        await self.collection(collection)
+        await check_owned(self._store, collection, wanted, tenant=tenant)
         return await wait_for(self._store, collection, wanted, seconds=timeout, options=self._options)
 
     async def declare(
@@ -267,12 +271,6 @@ class Client:
     async def close(self) -> None:
         """End what still runs for queries that were given up on."""
         await self._searching.close()
-
-    async def _owned(
-        self, collection: str, ids: Sequence[RecordId], tenant: str | None, *, every: bool = False
-    ) -> Sequence[RecordId]:
-        await self.collection(collection)
-        return await owned(self._store, collection, ids, tenant=tenant, every=every)
 
     async def _read(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
         """Read a batch, or refuse it with all that is wrong with it."""

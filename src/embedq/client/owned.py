@@ -4,29 +4,20 @@ from collections.abc import Sequence
 
 from embedq.errors import NotFound
 from embedq.model import RecordId
-from embedq.policy.tenants import belongs, check_tenant
+from embedq.policy.tenants import belongs
 from embedq.ports import Reading
 
 LOOK_AT = 1000  # records per look
 
 
-async def owned(
-    store: Reading, collection: str, ids: Sequence[RecordId], *, tenant: str | None, every: bool = False
-) -> Sequence[RecordId]:
-    """List those of these records that are the tenant's; NotFound for a single one that is not, or for any."""
-    check_tenant(tenant)
-    if tenant is None:
-        return ids
-    found = {
-        record.id
-        for start in range(0, len(ids), LOOK_AT)
-        for record in await store.get(collection, ids[start : start + LOOK_AT])
-        if belongs(record.tenant, tenant)
-    }
-    others = [id_ for id_ in ids if id_ not in found]
-    if others and (every or len(ids) == 1):
-        raise no_record(collection, others[0])
-    return [id_ for id_ in ids if id_ in found]
+async def check_owned(store: Reading, collection: str, ids: Sequence[RecordId], *, tenant: str | None) -> None:
+    """Refuse to go on if one of these records is not the tenant's. A caller that changes them has the store compare it."""
+    for start in range(0, len(ids) if tenant is not None else 0, LOOK_AT):
+        some = ids[start : start + LOOK_AT]
+        found = {record.id for record in await store.get(collection, some) if belongs(record.tenant, tenant)}
+        for id_ in some:
+            if id_ not in found:
+                raise no_record(collection, id_)
 
 
 def no_record(collection: str, id_: RecordId) -> NotFound:

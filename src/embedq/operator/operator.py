@@ -129,7 +129,7 @@ class Operator:
         before = await self.job(id, tenant=tenant)
         if before.status not in {JobStatus.PENDING, JobStatus.RETRYING, JobStatus.PROCESSING}:
             raise Conflict(f"job {id} is {before.status}: only a pending or processing job can be cancelled")
-        job = await self._store.cancel(JobId(id))
+        job = await self._store.cancel(JobId(id), tenant=tenant)
         if job is None:
             raise _no_job(id)
         self._telemetry.emit(Event.CANCELLED, job=id, collection=job.collection, status=job.status.value)
@@ -155,10 +155,9 @@ class Operator:
 
     async def replay(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
         """Arm one failed or cancelled job again."""
-        if tenant is not None:
-            await self.job(id, tenant=tenant)
-        if not await self._store.revive(JobFilter(), job=JobId(id), limit=1):
-            job = await self.job(id)
+        check_tenant(tenant)
+        if not await self._store.revive(JobFilter(tenant=tenant), job=JobId(id), limit=1):
+            job = await self.job(id, tenant=tenant)
             raise Conflict(f"job {id} is {job.status}: only a failed or cancelled job of a live record can be replayed")
         self._telemetry.emit(Event.REVIVED, job=id, jobs=1)
         return await self.job(id)

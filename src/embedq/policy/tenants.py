@@ -4,6 +4,7 @@ A tenant is a filter that callers give. It is no right: who may call at all may 
 tenants, the key's tenant is what is asked for here.
 """
 
+from embedq.model import Job
 from embedq.policy.texts import check_id
 
 
@@ -16,3 +17,8 @@ def check_tenant(asked: object) -> None:
 def belongs(tenant: str | None, asked: str | None) -> bool:
     """Say whether a record of this tenant is there for who asks; to others it is as if it were not."""
     return asked is None or tenant == asked
+
+
+def owned(job: Job | None, asked: str | None) -> Job | None:
+    """Show a job to who asks for the tenant of its record; to others there is none."""
+    return job if job is not None and belongs(job.tenant, asked) else None

@@ -79,12 +79,14 @@ class Writing(Protocol):
         records: Sequence[RecordId],
         *,
         purge: bool = False,
+        tenant: str | None = None,
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[RecordId]:
         """Take records out of search and cancel their jobs; `purge` also removes text and vector for good.
 
-        Answer with the records that were there. With the caller's `connection` it is part of the caller's transaction.
+        Answer with the records that were there; to a `tenant`, those of others are not. With the caller's `connection`
+        it is part of the caller's transaction.
         """
         ...
 
@@ -95,12 +97,13 @@ class Writing(Protocol):
         *,
         force: bool = False,
         job_priority: int | None = None,
+        tenant: str | None = None,
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
         """Arm jobs of live records: forced, or if the current text has no vector and no job on its way.
 
         A person's asking is as good as a revival: it arms what was cancelled or given up on. A job that is on its way
-        keeps the higher priority. Unknown ids: NotFound.
+        keeps the higher priority. Unknown ids, and to a `tenant` those of others: NotFound.
         """
         ...
 

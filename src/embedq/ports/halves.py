@@ -117,8 +117,10 @@ class JobKeeping(Protocol):
         """See `Operating.revive`; say whose jobs were armed."""
         ...
 
-    async def cancel(self, job: JobId, current: ContentHash | None, *, now: datetime | None = None) -> Job | None:
-        """Cancel an open job, for the text that its record has now; others stay as they are. None: no such job."""
+    async def cancel(
+        self, job: JobId, current: ContentHash | None, *, tenant: str | None = None, now: datetime | None = None
+    ) -> Job | None:
+        """See `Operating.cancel`: it is cancelled for the text that its record has now."""
         ...
 
 
@@ -180,6 +182,7 @@ class RecordWriting(Protocol):
         records: Sequence[RecordId],
         *,
         purge: bool = False,
+        tenant: str | None = None,
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[RecordId]:

@@ -156,14 +156,14 @@ class Operating(Protocol):
         """Read one job."""
         ...
 
-    async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
-        """Cancel a pending or processing job; others stay as they are. None: no such job."""
+    async def cancel(self, job: JobId, *, tenant: str | None = None, now: datetime | None = None) -> Job | None:
+        """Cancel a pending or processing job; others stay as they are. None: no such job, or not the `tenant`'s."""
         ...
 
     async def revive(
         self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
     ) -> int:
-        """Arm dead letters (or one failed or cancelled job) again, some at a time; 0 when none is left."""
+        """Arm dead letters (or one failed or cancelled job, if it is the tenant's) again; 0 when none is left."""
         ...
 
     async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from embedq.embedding import Embeddings, Purpose, Spending, ToldLimits
-from embedq.errors import NotNow, StoreError, Transient
+from embedq.errors import NotFound, NotNow, StoreError, Transient
 from embedq.model import Budget, Space, Vector
 from embedq.policy.attempts import THROTTLING, delay, fault_of
 from embedq.policy.budgets import budget_of
@@ -150,10 +150,16 @@ class EmbedderState:
             expected = self.embedder.dimensions
         vectors = checked(answer.vectors, texts=texts, dimensions=expected)
         if self.space.dimensions is None:
-            fixed = await self._context.store.learn(self.space.id, vectors.shape[1])
+            fixed = await self._learn(vectors.shape[1])
             self.space = replace(self.space, dimensions=fixed)
             check_dimensions(vectors, fixed)
         return vectors
+
+    async def _learn(self, dimensions: int) -> int:
+        try:
+            return await self._context.store.learn(self.space.id, dimensions)
+        except NotFound as error:  # the database was begun anew without this space: nobody is to be charged
+            raise StoreError(str(error)) from error
 
     def _tell(
         self, texts: int, started: float, outcome: str, error: Exception | None = None, *, tokens: int | None = None

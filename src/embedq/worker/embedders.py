@@ -60,6 +60,8 @@ class Embedders:
             for state in list(self._states.values()):
                 if state.space.id not in spaces:
                     self._retire(state)
+                else:  # a database that was begun anew has yet to learn its dimensions
+                    state.space = spaces[state.space.id]
             fresh = [EmbedderState(self._context, space) for id_, space in spaces.items() if not self._has(id_)]
             for state in fresh:
                 self._states[state.space.id] = state
@@ -86,7 +88,8 @@ class Embedders:
         self._context.health.halt(state.name, error)
 
     def revive(self) -> None:
-        """Try every embedder that halts or rests again, at once."""
+        """Try every embedder that halts or rests again, at once, and look for spaces before the next lease."""
+        self._refresh_at = 0.0
         for state in self._states.values():
             if state.availability in {Availability.RESTING, Availability.HALTED}:
                 state.availability = Availability.RESTING

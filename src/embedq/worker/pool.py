@@ -46,6 +46,7 @@ class Pool:
         self._health = PoolHealth(telemetry, self._timing.now)
         self._stopping = asyncio.Event()
         self._revived = asyncio.Event()
+        self._infos: Sequence[WorkerInfo] = ()
         self._runners: dict[WorkerId, Runner] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._embedders: Embedders | None = None
@@ -68,7 +69,7 @@ class Pool:
         return self._health.report(tally)
 
     async def start(self) -> None:
-        """Register the workers and let them work."""
+        """Register the workers and let them work. A start that failed can be begun again: the names stay the same."""
         if self.is_running:
             return
         self._stopping, self._revived = asyncio.Event(), asyncio.Event()
@@ -81,13 +82,14 @@ class Pool:
             health=self._health,
             stopping=self._stopping,
         )
-        embedders = self._embedders = Embedders(context, self._build)
-        infos = [self._info(number) for number in range(1, self._options.workers + 1)]
+        embedders = Embedders(context, self._build)
+        infos = self._infos = self._infos or [self._info(number) for number in range(1, self._options.workers + 1)]
         for info in infos:
             await self._store.register(info)
+        heartbeat = self._new_heartbeat(asyncio.get_running_loop())
+        await heartbeat.start()
+        self._embedders, self._heartbeat = embedders, heartbeat
         self._runners = {info.id: Runner(context, embedders, info) for info in infos}
-        self._heartbeat = self._new_heartbeat(asyncio.get_running_loop())
-        await self._heartbeat.start()
         self._tasks = [asyncio.create_task(self._supervise(context, embedders, info)) for info in infos]
 
     async def stop(self, grace: timedelta | None = None) -> None:
@@ -98,7 +100,7 @@ class Pool:
         await self._finish(self._options.grace if grace is None else grace)
         await self._embedders.close()
         await self._heartbeat.stop()
-        self._heartbeat = self._embedders = None
+        self._heartbeat, self._embedders, self._infos = None, None, ()
         for worker in self._runners:
             await self._leave(worker)
 

@@ -86,6 +86,8 @@ class Runner:
 
     async def _seek(self) -> Batch | None:
         self._embedders.changed.clear()
+        if self._embedders.is_stale() and not self._embedders.is_empty:
+            await self._embedders.refresh()
         ask = self._ask(prefetch=False)
         if ask is None and self._embedders.is_empty:
             ask = self._ask_for(())  # nothing can come of it, but the store then wakes us at the first put

@@ -70,8 +70,8 @@ A_WORKERS = (
 A_WRITERS = (
     "SELECT embedq.put_json('{}')",
     "SELECT embedq.delete_json('{}')",
-    "SELECT embedq.delete_records(1, 1, '{1}', true, NULL)",
-    "SELECT embedq.cancel(1, 1, NULL)",
+    "SELECT embedq.delete_records(1, 1, '{1}', true, NULL, NULL)",
+    "SELECT embedq.cancel(1, 1, NULL, NULL)",
     "SELECT embedq.learn(1, 8)",
     "INSERT INTO embedq.collection (name, space, priority, retry, created_at) VALUES ('x', 1, 1, '', now())",
     "UPDATE embedq.collection SET name = 'x'",
@@ -288,7 +288,7 @@ async def test_records_that_are_rows_are_written_by_their_table_alone(roles: Rol
     db = await asyncpg.connect(roles.writer)
 
     for statement in (
-        "SELECT embedq.delete_records(c.id, c.space, '{1}', true, NULL) FROM embedq.collection c",
+        "SELECT embedq.delete_records(c.id, c.space, '{1}', true, NULL, NULL) FROM embedq.collection c",
         PUT.replace("WHERE c.name = 'notes'", "").replace("'name', 'notes'", "'name', c.name"),
     ):
         with pytest.raises(asyncpg.PostgresError, match=r"are the rows of shop\.docs"):

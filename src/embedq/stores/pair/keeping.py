@@ -7,6 +7,7 @@ from typing import Any
 from embedq.exchange import Arm, Cause, JobState, Standing
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Missing, Page, RecordId, Rescued, WorkerId
 from embedq.policy.jobs import needs_job
+from embedq.policy.tenants import owned
 from embedq.ports.halves import RecordName
 from embedq.stores.pair.halves import GIVEN_UP, Halves, by_collection
 
@@ -85,13 +86,13 @@ class PairKeeping(Halves):
         """See `ports.Operating`."""
         return await self._queue.job(job)
 
-    async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
+    async def cancel(self, job: JobId, *, tenant: str | None = None, now: datetime | None = None) -> Job | None:
         """See `ports.Operating`. It is cancelled for the text that the corpus has now, not for one it was armed for."""
-        found = await self._queue.job(job)
+        found = owned(await self._queue.job(job), tenant)
         if found is None:
             return None
         live = await self._corpus.standing(found.collection, [found.record_id])
-        cancelled = await self._queue.cancel(job, live[0].hash if live else None, now=now)
+        cancelled = await self._queue.cancel(job, live[0].hash if live else None, tenant=tenant, now=now)
         await self._note_losses(found.collection, [found.record_id])
         return cancelled
 

@@ -16,6 +16,7 @@ from embedq.model import (
     Space,
     SpaceId,
 )
+from embedq.policy.tenants import belongs
 from embedq.stores.pair.halves import Halves
 
 STEP = 500  # records per look
@@ -81,13 +82,17 @@ class PairWriting(Halves):
         records: Sequence[RecordId],
         *,
         purge: bool = False,
+        tenant: str | None = None,
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[RecordId]:
         """See `ports.Writing`. A job of a record that a caller's transaction deletes ends when it finds no text."""
-        gone = await self._corpus.delete(collection, records, purge=purge, now=now, connection=connection)
-        if connection is None and records:
-            await self._queue.withdraw(collection, records, now=now)
+        gone = await self._corpus.delete(
+            collection, records, purge=purge, tenant=tenant, now=now, connection=connection
+        )
+        ended = records if tenant is None else gone  # the others may be another's
+        if connection is None and ended:
+            await self._queue.withdraw(collection, ended, now=now)
         return gone
 
     async def enqueue(
@@ -97,10 +102,12 @@ class PairWriting(Halves):
         *,
         force: bool = False,
         job_priority: int | None = None,
+        tenant: str | None = None,
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
         """See `ports.Writing`."""
-        live = {found.id: found for found in await self._corpus.standing(collection, records)}
+        standing = await self._corpus.standing(collection, records)
+        live = {found.id: found for found in standing if belongs(found.tenant, tenant)}
         absent = [record for record in records if record not in live]
         if absent:
             raise NotFound(f"no record {absent[0]!r} in collection {collection!r}")

@@ -6,7 +6,7 @@ No driver but ours is imported: a connection is known by the module its class co
 import importlib
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,6 @@ from embedq.policy.texts import Limits
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.errors import is_undone
-from embedq.stores.postgres.moments import text_of
 from embedq.stores.postgres.putting import CHANGED, Reader, T, as_json, rows_of
 
 PUT = "SELECT embedq.put_json({place})"
@@ -53,14 +52,12 @@ async def delete(
     connection: object,
     name: str,
     records: Sequence[RecordId],
-    now: datetime | None,
-    *,
-    purge: bool,
+    which: Mapping[str, Any],
 ) -> list[RecordId]:
     """Delete records as part of the caller's transaction; answer with those that were there."""
     collection = await database.run(lambda db: find(db, name), repeat=True)
     collection.check_writable()
-    request = {"collection": collection.id, "ids": list(records), "purge": purge, "now": text_of(now)}
+    request = {"collection": collection.id, "ids": list(records), **which}
     gone = set(json.loads(await _ask(connection, DELETE, json.dumps(request))))
     return [record for record in dict.fromkeys(records) if record in gone]
 

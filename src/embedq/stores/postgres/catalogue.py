@@ -12,7 +12,7 @@ COLUMNS = """id, name, revision, space, text_from, priority, retry,
 (SELECT a.made_for FROM embedq.attachment a WHERE a.collection = collection.id) AS attached"""
 FIND = f"SELECT {COLUMNS} FROM embedq.collection WHERE name = $1"
 ALL = f"SELECT {COLUMNS} FROM embedq.collection"
-EPOCH = "SELECT epoch FROM embedq.control"
+EPOCH = "SELECT epoch + first_token FROM embedq.control"  # as a lease says it: it is another after a schema was dropped
 
 
 @dataclass(frozen=True, slots=True)

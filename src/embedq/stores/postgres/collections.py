@@ -36,8 +36,11 @@ SPACE_OF = """
 SELECT id FROM embedq.space WHERE provider = $1 AND model = $2 AND asked = $3 ORDER BY version DESC LIMIT 1
 """
 CREATE_SPACE = "INSERT INTO embedq.space (provider, model, asked) VALUES ($1, $2, $3) RETURNING id"
+
+# Revisions begin anywhere: a writer may remember a collection of a schema that was dropped, with this name and number.
 CREATE = f"""
-INSERT INTO embedq.collection (created_at, name, space, text_from, priority, retry) VALUES ({NOW}, $2, $3, $4, $5, $6)
+INSERT INTO embedq.collection (created_at, name, space, text_from, priority, retry, revision)
+VALUES ({NOW}, $2, $3, $4, $5, $6, floor(random() * 1000000000)::int)
 """
 CHANGE = """
 UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5

@@ -27,6 +27,7 @@ from embedq.stores.postgres import callers, collections, keeping, putting, readi
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
+from embedq.stores.postgres.moments import text_of
 
 KNOWN = "SELECT hash, embedding FROM embedq.known(embedq.space_number($1), $2)"
 STEP = 1000  # records handled in one transaction of a longer task
@@ -73,17 +74,20 @@ class PostgresRecords:
         records: Sequence[RecordId],
         *,
         purge: bool = False,
+        tenant: str | None = None,
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[RecordId]:
         """See `ports.Writing`."""
         if connection is not None:
-            return await callers.delete(self._database, connection, collection, records, now, purge=purge)
+            which = {"purge": purge, "tenant": tenant, "now": text_of(now)}
+            return await callers.delete(self._database, connection, collection, records, which)
 
         async def work(db: Connection) -> list[RecordId]:
             found = await find(db, collection)
             found.check_writable()
-            gone = set(await db.fetchval(keeping.DELETE_RECORDS, found.id, found.space, list(records), purge, now))
+            which = (list(records), purge, now, tenant)
+            gone = set(await db.fetchval(keeping.DELETE_RECORDS, found.id, found.space, *which))
             return [record for record in dict.fromkeys(records) if record in gone]
 
         return await self._database.write(work, repeat=False)
@@ -185,11 +189,14 @@ class PostgresCorpus(PostgresRecords):
         *,
         force: bool = False,
         job_priority: int | None = None,
+        tenant: str | None = None,
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
         """See `ports.Writing`."""
         receipts = await self._database.write(
-            lambda db: keeping.enqueue(db, collection, records, force=force, priority=job_priority, now=now),
+            lambda db: keeping.enqueue(
+                db, collection, records, force=force, priority=job_priority, tenant=tenant, now=now
+            ),
             repeat=not force,  # a forced embedding is paid for each time it is asked for
         )
         self._database.woke()

@@ -13,6 +13,7 @@ from embedq.errors import (
     StoreError,
     StoreFull,
     StoreReadOnly,
+    StoreUnreachable,
     StoreUnusable,
     TooLarge,
 )
@@ -182,7 +183,7 @@ def _grant(error: BaseException) -> str:
 
 def _kind_of(error: BaseException) -> tuple[type[EmbedqError], str]:
     if is_lost(error):
-        return StoreError, LOST_SAID
+        return StoreUnreachable, LOST_SAID
     if _is_from_a_pooler(error):
         return StoreUnusable, POOLER
     state = state_of(error)

@@ -22,6 +22,7 @@ from embedq.model import (
     SpaceId,
 )
 from embedq.policy.jobs import RecordAnswer
+from embedq.policy.tenants import owned
 from embedq.policy.texts import Limits
 from embedq.stores.postgres import (
     callers,
@@ -131,10 +132,12 @@ class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
         self._wake(len(revived))
         return revived
 
-    async def cancel(self, job: JobId, current: ContentHash | None, *, now: datetime | None = None) -> Job | None:
+    async def cancel(
+        self, job: JobId, current: ContentHash | None, *, tenant: str | None = None, now: datetime | None = None
+    ) -> Job | None:
         """See `ports.JobKeeping`."""
-        await self._database.write(lambda db: references.cancel(db, job, current, now), repeat=True)
-        return await self.job(job)
+        await self._database.write(lambda db: references.cancel(db, job, current, tenant, now), repeat=True)
+        return owned(await self.job(job), tenant)
 
     async def waiting(self, collection: str, *, now: datetime | None = None) -> Waiting:
         """See `ports.JobLookups`."""

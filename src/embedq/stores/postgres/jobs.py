@@ -49,7 +49,7 @@ WITH lifted AS (UPDATE embedq.space SET held_until = '-infinity' WHERE held_unti
 UPDATE embedq.control SET paused = false, resumes = resumes + 1
 """
 PAUSED = "SELECT paused FROM embedq.control"
-RESUMES = "SELECT resumes FROM embedq.control"
+RESUMES = "SELECT resumes + first_token FROM embedq.control"  # a schema that was begun anew is as good as a resume
 
 BUSY_PAUSES = (0.02, 0.05, 0.1, 0.2)  # seconds: how often a settle comes back for jobs that an application holds
 

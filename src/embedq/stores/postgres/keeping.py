@@ -39,9 +39,9 @@ LEFT JOIN LATERAL embedq.stored($2::int, ARRAY[x.rid]) v ON true
 WHERE x.collection = $1 AND x.id = ANY ($3) AND x.valid_to IS NULL AND v.hash IS DISTINCT FROM x.hash
 """
 ARM_UNCHANGED = "SELECT embedq.arm_unchanged($1, $2, $3, $4, $5, $6, $7)"
-ENQUEUE = "SELECT * FROM embedq.enqueue($1, $2, $3, $4, $5, $6)"
-CANCEL = "SELECT embedq.cancel($1, $2, $3)"
-DELETE_RECORDS = "SELECT embedq.delete_records($1, $2, $3, $4, $5)"
+ENQUEUE = "SELECT * FROM embedq.enqueue($1, $2, $3, $4, $5, $6, $7)"
+CANCEL = "SELECT embedq.cancel($1, $2, $3, $4)"
+DELETE_RECORDS = "SELECT embedq.delete_records($1, $2, $3, $4, $5, $6)"
 REMOVE_DROPPED = "SELECT embedq.remove_dropped($1, $2)"
 PURGE_JOBS = f"SELECT * FROM embedq.purge_jobs($3, {NOW} - $2::interval, $4)"
 PURGE_REST = f"SELECT embedq.purge_rest({NOW} - $2::interval, $3)"
@@ -52,7 +52,7 @@ SELECT x.rid, j.collection, (j.id & {(1 << SPACE_BITS) - 1})::int AS space, j.pr
 FROM embedq.job j JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} AND x.valid_to IS NULL
 WHERE {{conditions}} ORDER BY j.id LIMIT $1
 """
-NAMED = f"j.id = $2 AND j.serial = $3 AND {revivable(named=True)}"
+NAMED = f"j.id = $2 AND j.serial = $3 AND ($4::text IS NULL OR x.tenant = $4) AND {revivable(named=True)}"
 DEAD = f"j.failed_at IS NOT NULL AND {revivable(named=False)}"  # by the index of dead letters
 QUOTA = f"{DEAD} AND j.reason = 'quota' AND j.failed_at <= coalesce($2::timestamptz, clock_timestamp()) - $3::interval"
 
@@ -114,23 +114,25 @@ async def enqueue(
     *,
     force: bool,
     priority: int | None,
+    tenant: str | None,
     now: datetime | None,
 ) -> list[Receipt]:
     """Arm jobs by hand: forced, or where the current text has neither vector nor job."""
     collection = await find(db, name)
     lane = collection.priority if priority is None else priority
-    answer = await db.fetchrow(ENQUEUE, collection.id, collection.space, list(dict.fromkeys(wanted)), force, lane, now)
+    how = (list(dict.fromkeys(wanted)), force, lane, now, tenant)
+    answer = await db.fetchrow(ENQUEUE, collection.id, collection.space, *how)
     if answer["problem"] is not None:
         raise NotFound(f"no record {answer['problem']!r} in collection {name!r}")
     receipts = {receipt.id: receipt for receipt in putting.placed(list(dict.fromkeys(wanted)), answer)}
     return [receipts[record] for record in wanted]
 
 
-async def cancel(db: Connection, job: JobId, now: datetime | None) -> None:
+async def cancel(db: Connection, job: JobId, tenant: str | None, now: datetime | None) -> None:
     """Cancel an open job by a person's hand."""
     named = parse(job)
     if named is not None:
-        await db.fetchval(CANCEL, *named, now)
+        await db.fetchval(CANCEL, *named, now, tenant)
 
 
 async def revived(
@@ -141,7 +143,7 @@ async def revived(
         conditions, values = await _conditions(db, which)
         return await _revive(db, f"{DEAD} {conditions}", (limit, *values), now)
     named = parse(job)
-    return [] if named is None else await _revive(db, NAMED, (1, *named), now)
+    return [] if named is None else await _revive(db, NAMED, (1, *named, which.tenant), now)
 
 
 async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]:

@@ -83,10 +83,12 @@ async def withdraw(db: Connection, name: str, records: Sequence[RecordId], now: 
     """Cancel the open jobs of records that were deleted."""
     row = await db.fetchrow(FIND, name)
     if row is not None:
-        await db.fetchval(keeping.DELETE_RECORDS, row["id"], row["space"], list(records), False, now)  # noqa: FBT003 by place
+        await db.fetchval(keeping.DELETE_RECORDS, row["id"], row["space"], list(records), False, now, None)  # noqa: FBT003 by place
 
 
-async def cancel(db: Connection, job: JobId, current: ContentHash | None, now: datetime | None) -> None:
+async def cancel(
+    db: Connection, job: JobId, current: ContentHash | None, tenant: str | None, now: datetime | None
+) -> None:
     """Cancel an open job for the text that its record has now."""
     named = parse(job)
     if named is None:
@@ -96,7 +98,7 @@ async def cancel(db: Connection, job: JobId, current: ContentHash | None, now: d
         if whose is not None and current is not None:
             ask = Arm(RecordId(whose["id"]), current, Cause.RECONCILE, tenant=whose["tenant"])
             await _name(db, await find(db, whose["name"]), [ask], now)
-        await keeping.cancel(db, job, now)
+        await keeping.cancel(db, job, tenant, now)
 
 
 async def revive(

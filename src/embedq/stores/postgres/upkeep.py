@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Missing, Page, Reason, RecordId, Rescued, WorkerId
+from embedq.policy.tenants import owned
 from embedq.policy.texts import Limits
 from embedq.stores.postgres import collections, index, keeping, listing, rescuing
 from embedq.stores.postgres.database import Database
@@ -97,10 +98,10 @@ class PostgresUpkeep(PostgresJobs):
         armed = await self._database.write(lambda db: keeping.replayed_quota(db, older_than, STEP, now), repeat=True)
         return self._wake(len(armed))
 
-    async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
+    async def cancel(self, job: JobId, *, tenant: str | None = None, now: datetime | None = None) -> Job | None:
         """See `ports.Operating`."""
-        await self._database.write(lambda db: keeping.cancel(db, job, now), repeat=True)
-        return await self.job(job)
+        await self._database.write(lambda db: keeping.cancel(db, job, tenant, now), repeat=True)
+        return owned(await self.job(job), tenant)
 
     async def revive(
         self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None

@@ -75,13 +75,14 @@ class SqliteRecords:
         records: Sequence[RecordId],
         *,
         purge: bool = False,
+        tenant: str | None = None,
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[RecordId]:
         """See `ports.Writing`."""
 
         def work(tx: Transaction) -> list[RecordId]:
-            return deleting.delete(tx, collection, records, stamp(now, tx.now), purge=purge)
+            return deleting.delete(tx, collection, records, stamp(now, tx.now), purge=purge, tenant=tenant)
 
         return await self._file.write(work) if connection is None else self._file.write_on(connection, work)
 
@@ -180,11 +181,12 @@ class SqliteCorpus(SqliteRecords):
         *,
         force: bool = False,
         job_priority: int | None = None,
+        tenant: str | None = None,
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
         """See `ports.Writing`."""
         return await self._file.write(
             lambda tx: keeping.enqueue(
-                tx, collection, records, force=force, priority=job_priority, now=stamp(now, tx.now)
+                tx, collection, records, force=force, priority=job_priority, tenant=tenant, now=stamp(now, tx.now)
             )
         )

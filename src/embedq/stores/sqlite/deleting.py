@@ -14,7 +14,7 @@ from embedq.stores.sqlite.transaction import Transaction, ids, names
 LOOK_UP = """
 SELECT x.id, x.rid, x.text, x.hash, x.valid_to IS NULL, j.id, j.status
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
-LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3 WHERE ?4 IS NULL OR x.tenant = ?4
 """
 DELETE = "UPDATE embedq_record SET valid_to = ? WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NULL"
 
@@ -44,10 +44,12 @@ REMOVE_RECORDS = "DELETE FROM embedq_record WHERE rid IN (SELECT value FROM json
 JOBS_OF = "SELECT id, collection, status FROM embedq_job WHERE record IN (SELECT value FROM json_each(?))"
 
 
-def delete(tx: Transaction, name: str, records: Sequence[RecordId], now: int, *, purge: bool) -> list[RecordId]:
+def delete(
+    tx: Transaction, name: str, records: Sequence[RecordId], now: int, *, purge: bool, tenant: str | None
+) -> list[RecordId]:
     """Take records out of search and cancel their jobs; a dead letter that is there stays."""
     collection = find(tx.db, name)
-    rows = tx.db.execute(LOOK_UP, (names(records), collection.id, collection.space)).fetchall()
+    rows = tx.db.execute(LOOK_UP, (names(records), collection.id, collection.space, tenant)).fetchall()
     there = [row for row in rows if row[4] or (purge and row[3] != PURGED)]
     live = [row for row in there if row[4]]
     rids = [row[1] for row in there]

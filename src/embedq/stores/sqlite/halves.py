@@ -23,6 +23,7 @@ from embedq.model import (
     SpaceId,
 )
 from embedq.policy.jobs import RecordAnswer
+from embedq.policy.tenants import owned
 from embedq.policy.texts import Limits
 from embedq.stores.sqlite import collections, deleting, embedding, keeping, putting, references, settling
 from embedq.stores.sqlite.corpus import SqliteRecords
@@ -133,12 +134,14 @@ class SqliteJobStore(SqliteQueue, SqlitePlaces, SqliteJobs):
             return []
         return await self._file.write(lambda tx: references.revive(tx, which, job, limit, stamp(now, tx.now)))
 
-    async def cancel(self, job: JobId, current: ContentHash | None, *, now: datetime | None = None) -> Job | None:
+    async def cancel(
+        self, job: JobId, current: ContentHash | None, *, tenant: str | None = None, now: datetime | None = None
+    ) -> Job | None:
         """See `ports.JobKeeping`."""
         if await self.job(job) is None:
             return None
-        await self._file.write(lambda tx: references.cancel(tx, job, current, stamp(now, tx.now)))
-        return await self.job(job)
+        await self._file.write(lambda tx: references.cancel(tx, job, current, tenant, stamp(now, tx.now)))
+        return owned(await self.job(job), tenant)
 
     async def waiting(self, collection: str, *, now: datetime | None = None) -> Waiting:
         """See `ports.JobLookups`."""

@@ -40,7 +40,8 @@ SELECT x.rid, x.id, v.embedding IS NOT NULL AND v.hash = x.hash, ifnull(j.id, 0)
   ifnull(j.priority, 0)
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
-LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3 WHERE x.valid_to IS NULL
+LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
+WHERE x.valid_to IS NULL AND (?4 IS NULL OR x.tenant = ?4)
 """
 WALK = "SELECT rid, id FROM embedq_record WHERE collection = ? AND id > ? ORDER BY id LIMIT ?"
 
@@ -62,6 +63,11 @@ WHERE v.embedding IS NULL AND (x.rid IS NULL OR x.valid_to < ?) ORDER BY v.seq L
 """
 REMOVE_SIGNS = "DELETE FROM embedq_vector WHERE seq IN (SELECT value FROM json_each(?))"
 FORGOTTEN = "UPDATE embedq_control SET value = max(value, ?) WHERE name = 'forgotten_seq'"
+
+TO_CANCEL = """
+SELECT j.id, j.collection, j.record, j.status FROM embedq_job j JOIN embedq_record x ON x.rid = j.record
+WHERE j.id = ?1 AND (?2 IS NULL OR x.tenant = ?2)
+"""
 
 # Dead letters and cancelled jobs that may be tried again. Their record must be live, and of the same space still.
 REVIVABLE = """
@@ -120,11 +126,18 @@ class _Live(NamedTuple):
 
 
 def enqueue(
-    tx: Transaction, name: str, wanted: Sequence[RecordId], *, force: bool, priority: int | None, now: int
+    tx: Transaction,
+    name: str,
+    wanted: Sequence[RecordId],
+    *,
+    force: bool,
+    priority: int | None,
+    tenant: str | None,
+    now: int,
 ) -> list[Receipt]:
     """Arm jobs by hand: forced, or where there is neither vector nor job; an open job keeps the higher priority."""
     collection = find(tx.db, name)
-    found = tx.db.execute(LIVE, (names(wanted), collection.id, collection.space))
+    found = tx.db.execute(LIVE, (names(wanted), collection.id, collection.space, tenant))
     rows = {row.id: row for row in (_Live(*columns) for columns in found)}
     absent = [record for record in wanted if record not in rows]
     if absent:
@@ -145,9 +158,9 @@ def _receipt(row: _Live, jobs: dict[int, int]) -> Receipt:
     return Receipt(id=RecordId(row.id), embedding_status=status, job_id=JobId(str(number_)) if number_ else None)
 
 
-def cancel(tx: Transaction, job: JobId, now: int) -> None:
+def cancel(tx: Transaction, job: JobId, tenant: str | None, now: int) -> None:
     """Cancel an open job by a person's hand: its text is given up on until somebody changes their mind."""
-    row = tx.db.execute("SELECT id, collection, record, status FROM embedq_job WHERE id = ?", (int(job),)).fetchone()
+    row = tx.db.execute(TO_CANCEL, (int(job), tenant)).fetchone()
     if row is None or not rules.can_cancel(read_status(row[3])):
         return
     cancel_jobs(tx, [(row[0], row[1])], Reason.CANCELLED, now)
@@ -164,7 +177,8 @@ def revive(tx: Transaction, which: JobFilter, job: JobId | None, limit: int, now
 def dead_letters(db: sqlite3.Connection, which: JobFilter, job: JobId | None, limit: int) -> list[Letter]:
     """Find dead letters that may be tried again, or one failed or cancelled job."""
     if job is not None:
-        conditions, values, index = [f"j.id = ? AND {revivable(named=True)}"], list[object]([int(job)]), ""
+        conditions = [f"j.id = ?1 AND (?2 IS NULL OR x.tenant = ?2) AND {revivable(named=True)}"]
+        values, index = list[object]([int(job), which.tenant]), ""
     else:
         conditions, values, index = _dead(db, which)
     statement = REVIVABLE.format(conditions=" AND ".join(conditions), index=index)

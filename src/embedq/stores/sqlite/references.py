@@ -167,11 +167,11 @@ def states(db: sqlite3.Connection, name: str, records: Sequence[RecordId]) -> di
     return {RecordId(row.id): state for row in there if (state := _state(row)) is not None}
 
 
-def cancel(tx: Transaction, job: JobId, current: ContentHash | None, now: int) -> None:
+def cancel(tx: Transaction, job: JobId, current: ContentHash | None, tenant: str | None, now: int) -> None:
     """Cancel an open job for the text that its record has now."""
     if current is not None:
         tx.db.execute(MIRROR_ONE, (current, int(job)))
-    keeping.cancel(tx, job, now)
+    keeping.cancel(tx, job, tenant, now)
 
 
 def revive(tx: Transaction, which: JobFilter, job: JobId | None, limit: int, now: int) -> list[tuple[str, RecordId]]:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.model import Counts, Job, JobFilter, JobId, Missing, Page, RecordId, Rescued, WorkerId
+from embedq.policy.tenants import owned
 from embedq.stores.sqlite import collections, deleting, keeping, listing, rescuing
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.moments import clock, span, stamp
@@ -85,12 +86,12 @@ class SqliteUpkeep(SqliteJobs):
             lambda tx: keeping.replay_quota(tx, older_than, STEP, stamp(now, tx.now)), bulk=True
         )
 
-    async def cancel(self, job: JobId, *, now: datetime | None = None) -> Job | None:
+    async def cancel(self, job: JobId, *, tenant: str | None = None, now: datetime | None = None) -> Job | None:
         """See `ports.Operating`."""
         if await self.job(job) is None:
             return None
-        await self._file.write(lambda tx: keeping.cancel(tx, job, stamp(now, tx.now)))
-        return await self.job(job)
+        await self._file.write(lambda tx: keeping.cancel(tx, job, tenant, stamp(now, tx.now)))
+        return owned(await self.job(job), tenant)
 
     async def revive(
         self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None

@@ -1,10 +1,25 @@
-"""Whose records and jobs are listed: a tenant sees its own, page by page, in every list that there is."""
+"""Whose records and jobs are listed and acted on: a tenant sees its own, page by page, and changes no others."""
 
-from embedq.model import JobFilter, JobStatus, NewRecord, Record, RecordId
+import asyncio
+
+import pytest
+
+from embedq.errors import NotFound
+from embedq.model import EmbeddingStatus, JobFilter, JobId, JobStatus, NewRecord, Record, RecordId
 from embedq.ports import Store
-from embedq.testing.stores.stage import HOUR, NOON, NOTES, Stage, done, failed, retry, take
+from embedq.testing.stores.stage import HOUR, NOON, NOTES, Stage, done, failed, read, retry, take
 
 OURS, THEIRS = "ours", "theirs"
+NAME = RecordId("a")
+ROUNDS = 40  # of a race
+
+
+async def change_hands(store: Store) -> JobId:
+    """Let a record of ours be purged, and its id be put again by others; answer with the job, which is theirs now."""
+    await store.delete(NOTES, [NAME], purge=True, now=NOON)
+    [receipt] = await store.put(NOTES, [NewRecord(id=NAME, text="theirs", tenant=THEIRS)], now=NOON)
+    assert receipt.job_id is not None
+    return receipt.job_id
 
 
 async def fill(store: Store) -> None:
@@ -75,3 +90,64 @@ class TenantFacts(Stage):
         left = (await store.jobs(JobFilter(status=JobStatus.FAILED))).items
         assert {job.tenant for job in left} == {THEIRS, None}
         assert await store.revive(JobFilter(status=JobStatus.FAILED, tenant="nobody"), now=NOON) == 0
+
+    async def test_a_delete_leaves_what_is_anothers_by_now(self, store: Store) -> None:
+        """The tenant is compared where the record is taken, softly or for good."""
+        await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
+        await change_hands(store)
+
+        for purge in (False, True):
+            assert await store.delete(NOTES, [NAME], purge=purge, tenant=OURS, now=NOON) == []
+        assert (await read(store)).text == "theirs"
+        assert await store.delete(NOTES, [NAME], tenant=THEIRS, now=NOON) == [NAME]
+
+    async def test_an_enqueue_leaves_what_is_anothers_by_now(self, store: Store) -> None:
+        """It answers as if the record was not there, and arms nothing."""
+        await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
+        await change_hands(store)
+        [lease] = await take(store)
+        await store.settle([done(lease)], now=NOON)
+
+        with pytest.raises(NotFound):
+            await store.enqueue(NOTES, [NAME], force=True, tenant=OURS, now=NOON)
+        assert await take(store) == []
+        [receipt] = await store.enqueue(NOTES, [NAME], force=True, tenant=THEIRS, now=NOON)
+        assert (receipt.embedding_status, len(await take(store))) == (EmbeddingStatus.EMBEDDED, 1)
+
+    async def test_a_cancel_leaves_what_is_anothers_by_now(self, store: Store) -> None:
+        """A job keeps its id when its record changes hands: to who had it before it is as if it was not there."""
+        [ours] = await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
+        job = await change_hands(store)
+        assert job == ours.job_id
+
+        assert await store.cancel(job, tenant=OURS, now=NOON) is None
+        assert len(await take(store)) == 1
+        cancelled = await store.cancel(job, tenant=THEIRS, now=NOON)
+        assert cancelled is not None
+        assert cancelled.status is JobStatus.CANCELLED
+
+    async def test_a_revival_leaves_what_is_anothers_by_now(self, store: Store) -> None:
+        """One job that is named is armed again only for the tenant whose record it is about."""
+        await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
+        job = await change_hands(store)
+        [lease] = await take(store)
+        await store.settle([failed(lease)], now=NOON)
+
+        assert await store.revive(JobFilter(tenant=OURS), job=job, now=NOON) == 0
+        assert await store.revive(JobFilter(tenant=THEIRS), job=job, now=NOON) == 1
+
+    async def test_a_tenants_act_never_meets_anothers_record(self, store: Store, other: Store) -> None:
+        """While a record changes hands its former tenant deletes it and cancels its job: in no order is it lost."""
+        for _ in range(ROUNDS):
+            [ours] = await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)])
+            assert ours.job_id is not None
+            job, _, _ = await asyncio.gather(
+                change_hands(other),
+                store.delete(NOTES, [NAME], tenant=OURS),
+                store.cancel(ours.job_id, tenant=OURS),
+            )
+
+            found = await store.job(job)
+            assert found is not None
+            assert ((await read(store)).text, found.status) == ("theirs", JobStatus.PENDING)
+            await store.delete(NOTES, [NAME], purge=True)

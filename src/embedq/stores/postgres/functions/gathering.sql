@@ -29,7 +29,7 @@ BEGIN
       JOIN vector_%s v ON v.record = x.rid WHERE x.collection = $1 AND x.id = ANY ($2) AND v.hash = ANY ($3)', c.space)
     INTO moved USING c.id, p_ids, p_hashes;
   END IF;
-  PERFORM delete_record_rows(c.id, c.space, p_ids, true, NULL);
+  PERFORM delete_record_rows(c.id, c.space, p_ids, true, NULL, NULL);
   DELETE FROM unplaced u USING record x WHERE u.given_up AND u.record = x.rid AND x.collection = c.id AND x.id = ANY (p_ids);
   IF moved.hashes IS NOT NULL THEN
     INSERT INTO spare (space, hash, paid_at, embedding) SELECT c.space, u.hash, clock_timestamp(), u.embedding

@@ -9,9 +9,10 @@ END
 $$;
 
 -- Arm jobs of live records by hand: forced, or where the current text has neither vector nor job, as in
--- `policy.jobs.enqueue_arms`; what is on its way keeps the higher priority. An unknown id is the problem, and then nothing is written.
+-- `policy.jobs.enqueue_arms`; what is on its way keeps the higher priority. An unknown id, or one that is not the tenant's,
+-- is the problem, and then nothing is written.
 CREATE FUNCTION enqueue(
-  p_collection int, p_space int, p_ids text[], p_force boolean, p_priority smallint, p_now timestamptz
+  p_collection int, p_space int, p_ids text[], p_force boolean, p_priority smallint, p_now timestamptz, p_tenant text
 ) RETURNS receipts
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -24,7 +25,8 @@ BEGIN
   rids := ARRAY(SELECT x.rid FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids));
   PERFORM hold_records(p_space, rids);
   SELECT u.id INTO answer.problem FROM unnest(p_ids) u (id) WHERE NOT EXISTS (
-    SELECT FROM record x WHERE x.collection = p_collection AND x.id = u.id AND x.valid_to IS NULL) LIMIT 1;
+    SELECT FROM record x WHERE x.collection = p_collection AND x.id = u.id AND x.valid_to IS NULL
+      AND (p_tenant IS NULL OR x.tenant = p_tenant)) LIMIT 1;
   IF answer.problem IS NOT NULL THEN
     RETURN answer;
   END IF;

@@ -256,7 +256,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock(p_nonce);  -- whoever hands this lease back waits until it is there, or never will be
   -- whoever pauses waits for this lock: after it, no lease is under way that has not seen the pause
   may := pg_try_advisory_xact_lock_shared(1701667448, 0);
-  SELECT c.epoch, EXISTS (SELECT FROM later l WHERE l.due <= moment)
+  SELECT c.epoch + c.first_token, EXISTS (SELECT FROM later l WHERE l.due <= moment)
     OR EXISTS (SELECT FROM later l WHERE l.since > moment + interval '1 second'), a.numbers, a.spaces, r.space
   INTO answer.epoch, is_due, numbers, spaces, alone
   FROM control c

@@ -54,9 +54,11 @@ END
 $$;
 
 -- Delete records and cancel their jobs; a dead letter that is there stays. With p_purge text and vector go for good, and so
--- does what a lease of before still brings: it has read another mark, or none. Answer with the records that were there.
-CREATE FUNCTION delete_record_rows(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz)
-RETURNS text[]
+-- does what a lease of before still brings: it has read another mark, or none. Answer with the records that were there; to
+-- a tenant, those of others are not.
+CREATE FUNCTION delete_record_rows(
+  p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz, p_tenant text
+) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -75,6 +77,7 @@ BEGIN
   INTO ids, rids, live, hashes FROM (
     SELECT x.id, x.rid, x.valid_to, x.hash FROM record x
     WHERE x.collection = p_collection AND x.id = ANY (p_ids) AND (x.valid_to IS NULL OR (p_purge AND x.hash <> ''))
+      AND (p_tenant IS NULL OR x.tenant = p_tenant)
     ORDER BY x.rid FOR NO KEY UPDATE) z;
   IF rids IS NULL THEN
     RETURN '{}';
@@ -102,12 +105,15 @@ END
 $$;
 
 -- The same for callers: what they delete is nobody else's.
-CREATE FUNCTION delete_records(p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz) RETURNS text[]
+CREATE FUNCTION delete_records(
+  p_collection int, p_space int, p_ids text[], p_purge boolean, p_now timestamptz, p_tenant text
+) RETURNS text[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
   PERFORM require_detached(p_collection);
-  RETURN delete_record_rows(p_collection, (SELECT c.space FROM collection c WHERE c.id = p_collection), p_ids, p_purge, p_now);
+  RETURN delete_record_rows(p_collection, (SELECT c.space FROM collection c WHERE c.id = p_collection), p_ids, p_purge,
+    p_now, p_tenant);
 END
 $$;
 
@@ -119,7 +125,7 @@ DECLARE
   gone text[];
 BEGIN
   SELECT delete_records(c.id, c.space, ARRAY(SELECT jsonb_array_elements_text(request -> 'ids')), (request ->> 'purge')::boolean,
-    (request ->> 'now')::timestamptz) INTO gone
+    (request ->> 'now')::timestamptz, request ->> 'tenant') INTO gone
   FROM collection c WHERE c.id = (request ->> 'collection')::int;
   RETURN to_json(coalesce(gone, '{}'))::text;
 END
@@ -218,14 +224,16 @@ END
 $$;
 
 -- Cancel an open job by a person's hand: its text is given up on until somebody changes their mind.
-CREATE FUNCTION cancel(p_job bigint, p_serial bigint, p_now timestamptz) RETURNS void
+-- Whose it is, is read after it is locked: a record that changes hands has its job locked too.
+CREATE FUNCTION cancel(p_job bigint, p_serial bigint, p_now timestamptz, p_tenant text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   j job;
 BEGIN
   SELECT * INTO j FROM job WHERE id = p_job AND serial = p_serial FOR NO KEY UPDATE;
-  IF FOUND AND j.status = 0 THEN
+  IF FOUND AND j.status = 0 AND (p_tenant IS NULL OR EXISTS (
+    SELECT FROM record x WHERE x.rid = p_job >> 12 AND x.tenant = p_tenant)) THEN
     PERFORM withdraw(ARRAY[p_job], 'cancelled', coalesce(p_now, clock_timestamp()));
     INSERT INTO given_up (collection, record, hash, reason)
     SELECT x.collection, x.rid, x.hash, 'cancelled' FROM record x WHERE x.rid = p_job >> 12
