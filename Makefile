@@ -9,12 +9,13 @@ PEERS := build/peers
 ICU := build/postgres-icu
 CORES := $(shell nproc 2>/dev/null || echo 2)
 SEED ?= $(shell git rev-parse HEAD 2>/dev/null)
+FIRST ?= $(shell printf %d 0x$(firstword $(shell git rev-parse --short=7 HEAD 2>/dev/null) 0))
 
 # The tests meet a real PgBouncer, pull real cables and need a PostgreSQL with ICU, which npm brings: commands, and
 # Debian's packages that bring them.
 TOOLS := pgbouncer:pgbouncer ip:iproute2 npm:npm
 
-.PHONY: help run test fuzz mutants examples check bench bench-peers clean tools
+.PHONY: help run test walks fuzz mutants examples check bench bench-peers clean tools
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +25,10 @@ run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 
 test: $(VENV)/.test tools $(ICU)/.installed ## Install what the tests need and run them all
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
+
+walks: $(VENV)/.test ## Take other walks than `make test` on every store (WALKS=200 of them from FIRST, chosen by the commit)
+	@EMBEDQ_WALKS=$(or $(WALKS),200) EMBEDQ_FIRST_WALK=$(FIRST) \
+	  $(BIN)/python -m pytest tests/contract -k walks_as_the_rules_say -n $(CORES) --timeout 3600
 
 fuzz: $(VENV)/.test ## Send the API some thousand requests made from its own description, on both databases
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-50} $(BIN)/python -m pytest tests/doors/test_api_fuzz.py

@@ -35,6 +35,7 @@ HOT = {
     "store": settling.STORE,
     "found": settling.FOUND,
     "job of an outcome": settle_one.JOB,
+    "record of a job that is no more": settle_one.ERASED,
     "crash": rescuing.NOTE_CRASHES,
     "known vectors": reading.KNOWN,
     "get": reading.GET,

@@ -11,7 +11,8 @@ END
 $$;
 
 -- Store vectors of one collection's records as far as these are live with the texts that were embedded, and keep the others
--- for reuse, unless their texts were removed for good since they were read (`p_marks`). Answer per record: 0 gone, 1 it has
+-- for reuse, unless their texts were removed for good since they were read (`p_marks`), or are kept already: an insert would
+-- wait for whoever is just removing them. Answer per record: 0 gone, 1 it has
 -- another text, 2 stored, NULL if somebody else holds it just now. No id comes twice.
 CREATE FUNCTION store_records(
   p_collection int, p_space int, p_ids text[], p_hashes bytea[], p_truncated boolean[], p_vectors vector[], p_marks bigint[],
@@ -46,7 +47,8 @@ BEGIN
   INSERT INTO spare (space, hash, paid_at, embedding)
   SELECT DISTINCT ON (u.hash) p_space, u.hash, coalesce(p_now, clock_timestamp()), u.embedding
   FROM unnest(p_ids, p_hashes, p_vectors, p_marks) u (id, hash, embedding, mark) JOIN unchanged x ON x.id = u.id
-  WHERE coalesce(x.erased, -x.rid) = u.mark ON CONFLICT DO NOTHING;
+  WHERE coalesce(x.erased, -x.rid) = u.mark AND NOT EXISTS (SELECT FROM spare s WHERE (s.space, s.hash) = (p_space, u.hash))
+  ON CONFLICT DO NOTHING;
   RETURN ARRAY(SELECT CASE WHEN x.rid IS NULL THEN 0 WHEN x.rid <> ALL (held) THEN NULL WHEN x.valid_to IS NOT NULL THEN 0
       WHEN x.hash = u.hash THEN 2 ELSE 1 END
     FROM unnest(p_ids, p_hashes) WITH ORDINALITY u (id, hash, n)
