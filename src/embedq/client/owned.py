@@ -11,7 +11,7 @@ LOOK_AT = 1000  # records per look
 
 
 async def check_owned(store: Reading, collection: str, ids: Sequence[RecordId], *, tenant: str | None) -> None:
-    """Refuse to go on if one of these records is not the tenant's. A caller that changes them has the store compare it."""
+    """Refuse to go on if one of these records is not the tenant's. What changes them compares it once more."""
     for start in range(0, len(ids) if tenant is not None else 0, LOOK_AT):
         some = ids[start : start + LOOK_AT]
         found = {record.id for record in await store.get(collection, some) if belongs(record.tenant, tenant)}
