@@ -6,7 +6,18 @@ import io
 
 import asyncpg
 import pytest
-from tests.stores.postgres.tables import CREATE, DOCS, attach, attach_docs, catch_up, gather, in_step, left, one, records
+from tests.stores.postgres.tables import (
+    CREATE,
+    DOCS,
+    attach,
+    attach_docs,
+    catch_up,
+    gather,
+    in_step,
+    left,
+    one,
+    records,
+)
 
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import DIMENSIONS
