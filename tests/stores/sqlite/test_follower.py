@@ -4,21 +4,18 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.stores.sqlite.following import SPACE, Process
 
 from embedq.model import Vector
 from embedq.stores.sqlite import index_rows
 from embedq.stores.sqlite.connection import connect
-from embedq.stores.sqlite.follower import Follower
 from embedq.stores.sqlite.schema import migrate
-from embedq.telemetry import Event, Telemetry
 
 WIDTH = 4
 NOTES, MAILS = 1, 2
-SPACE = 1
 
 
 class Corpus:
@@ -75,24 +72,6 @@ class Corpus:
         )
         self.db.execute("DELETE FROM embedq_vector WHERE embedding IS NULL")
         self.db.execute("COMMIT")
-
-
-class Process:
-    """A follower as another process would have it, with what it reports."""
-
-    def __init__(self, path: Path) -> None:
-        """Look at this file."""
-        self.acts: list[tuple[str, str]] = []
-        self.folder = path.with_name(f"{path.name}.index")
-        self.follower = Follower(lambda: connect(path, read_only=True), self.folder, Telemetry(self._note))
-
-    def _note(self, event: Event, _: str, facts: Any) -> None:  # noqa: ANN401 - facts are of any kind
-        assert event is Event.INDEX
-        self.acts.append((facts["act"], facts.get("reason", "")))
-
-    def found(self, collection: int, vector: Vector, k: int = 100) -> list[int]:
-        """Search, and answer with the rids."""
-        return [rid for rid, _ in self.follower.search(collection, SPACE, vector, k)]
 
 
 @pytest.fixture

@@ -4,18 +4,16 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.stores.sqlite.following import SPACE, Process
 
 from embedq.model import Vector
 from embedq.stores.sqlite.connection import connect
-from embedq.stores.sqlite.follower import Follower
 from embedq.stores.sqlite.schema import migrate
-from embedq.telemetry import Event, Telemetry
 
-NOTES, SPACE = 1, 1
+NOTES = 1
 EAST, NORTH = np.array([1, 0, 0, 0], dtype=np.float32), np.array([0, 1, 0, 0], dtype=np.float32)
 RECORD = """
 INSERT INTO embedq_record (collection, id, hash, text, attributes, created_at, updated_at)
@@ -39,24 +37,6 @@ def installed(path: Path) -> sqlite3.Connection:
     db.execute("INSERT INTO embedq_space (provider, model, dimensions) VALUES ('fake', '', 4)")
     db.execute(COLLECTION)
     return db
-
-
-class Process:
-    """A follower as another process would have it, with what it reports."""
-
-    def __init__(self, path: Path) -> None:
-        """Look at this file."""
-        self.acts: list[tuple[str, str]] = []
-        self.folder = path.with_name(f"{path.name}.index")
-        self.follower = Follower(lambda: connect(path, read_only=True), self.folder, Telemetry(self._note))
-
-    def _note(self, event: Event, _: str, facts: Any) -> None:  # noqa: ANN401 - facts are of any kind
-        assert event is Event.INDEX
-        self.acts.append((facts["act"], facts.get("reason", "")))
-
-    def found(self, vector: Vector) -> list[int]:
-        """Search, and answer with the rids."""
-        return [rid for rid, _ in self.follower.search(NOTES, SPACE, vector, 100)]
 
 
 @pytest.fixture
@@ -84,7 +64,7 @@ def saved(path: Path, db: sqlite3.Connection) -> Path:
     put(db, "a", EAST)
     put(db, "b", NORTH)
     process = Process(path)
-    process.found(EAST)
+    process.found(NOTES, EAST)
     process.follower.close()
     return process.folder / "1-1.index"
 
@@ -94,7 +74,7 @@ def test_the_next_process_loads_and_goes_on(db: sqlite3.Connection, saved: Path,
     third = put(db, "c", EAST)
     db.execute(VECTOR, (1, None))
 
-    assert process.found(EAST) == [third, 2]
+    assert process.found(NOTES, EAST) == [third, 2]
     assert [act for act, _ in process.acts] == ["loaded"]
     assert saved.exists()
 
@@ -102,11 +82,11 @@ def test_the_next_process_loads_and_goes_on(db: sqlite3.Connection, saved: Path,
 def test_only_what_changed_enough_is_saved(db: sqlite3.Connection, saved: Path, process: Process) -> None:
     """A share can be asked for; an index that did not change is never written again."""
     before = saved.stat().st_ino
-    process.found(EAST)
+    process.found(NOTES, EAST)
     process.follower.save_all()
     assert saved.stat().st_ino == before
     put(db, "c", EAST)
-    process.found(EAST)
+    process.found(NOTES, EAST)
     process.follower.save_all(least=0.5)
     assert saved.stat().st_ino == before
 
@@ -145,7 +125,7 @@ def test_a_database_restored_from_a_backup_does_not_take_the_newer_index(path: P
     backup.close()
     put(db, "lost", EAST)
     before = Process(path)
-    before.found(EAST)
+    before.found(NOTES, EAST)
     before.follower.close()
     db.close()
     shutil.copy(tmp_path / "backup.db", path)
@@ -166,7 +146,7 @@ def test_a_damaged_file_is_built_anew_and_replaced(saved: Path, process: Process
     """Damage costs a rebuild, and the next save heals the file."""
     saved.write_bytes(saved.read_bytes()[:-3])
 
-    assert process.found(EAST) == [1, 2]
+    assert process.found(NOTES, EAST) == [1, 2]
     process.follower.save_all()
 
     assert [act for act, _ in process.acts] == ["refused", "built", "saved"]
