@@ -1,4 +1,4 @@
-"""Readiness for callers without a key: what they are told costs the database the same, however many ask."""
+"""Readiness for callers without a key: the load on the database does not grow with their number."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,10 +11,10 @@ WAIT_SECONDS = 5.0  # a database that takes longer is not ready
 
 
 class Glance:
-    """Looks at most once a second, for all who ask together."""
+    """Caches readiness for a second; concurrent callers share one query."""
 
     def __init__(self, health: Callable[[], Awaitable[Readiness]]) -> None:
-        """Ask this."""
+        """Cache what `health` returns."""
         self._health = health
         self._look: asyncio.Task[bool] | None = None
         self._fresh_until = 0.0

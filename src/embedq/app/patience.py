@@ -1,4 +1,4 @@
-"""Patience at the start: a database that is being restarted just then is waited for, one that refuses us is not."""
+"""Retries at startup: wait for a database that is unreachable, but not for one that refuses the connection."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ PAUSES = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=3))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Time and chance, so that tests can hand in their own."""
+    """Clock and random numbers, which tests can replace."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     monotonic: Callable[[], float] = monotonic
@@ -29,17 +29,17 @@ class Timing:
 
 
 class Patience:
-    """What a process does before it is up is done again for a bounded time while the database cannot be reached."""
+    """Retries the steps of a startup for a bounded time while the database is unreachable."""
 
     def __init__(self, telemetry: Telemetry, span: timedelta, timing: Timing | None = None) -> None:
-        """Be patient from now on, for so long in all."""
+        """Start the retry window: `span` for all steps together."""
         self._timing = timing or Timing()
         self._trouble = Trouble(telemetry, Event.STORE_TROUBLE, act="start")
         self._end = self._timing.monotonic() + span.total_seconds()
-        self.waited = False  # the database could not be reached
+        self.waited = False  # whether the database was unreachable
 
     async def insist(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Do what can be done twice, again and again with growing pauses; what refuses us is no reason to wait."""
+        """Run an idempotent step, retrying with backoff while the database is unreachable; other errors are raised."""
         tries = 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Putting the parts of a process together, and taking them apart again."""
+"""Assembles the components of a process, and closes them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -25,10 +25,10 @@ from embedq.upkeep import HostLiveness
 if TYPE_CHECKING:
     from embedq.metrics import Metrics
 
-LIBRARY_LEVEL = "warning"  # an application's own output stays its own, but trouble is told
+LIBRARY_LEVEL = "warning"  # no routine lines in an application's own output
 
 
-def open(  # noqa: A001 the name that users write
+def open(  # noqa: A001 public API
     url: str | None = None,
     *,
     workers: int = 0,
@@ -56,15 +56,15 @@ async def start(
     make: bool = True,
     patience: timedelta = timedelta(0),
 ) -> AsyncIterator[App]:
-    """Open the database and put everything together; workers run within `App.working`.
+    """Open the database and assemble all components; workers run within `App.working`.
 
     Args:
         settings: What to open and how.
-        serving: The API will be served, so figures are kept for it.
-        quiet: Write no log, for commands that say themselves what they did.
-        level: The least level that is logged, if not the settings'.
-        make: Make or upgrade the database if need be; without it one that is not there is refused.
-        patience: How long a database that cannot be reached is waited for.
+        serving: The API will be served, so metrics are collected.
+        quiet: Write no log, for commands that print their own result.
+        level: The lowest level that is logged, if not the settings'.
+        make: Create or upgrade the database if necessary; False: a missing one is refused.
+        patience: How long to retry while the database is unreachable.
     """
     journal = Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
     telemetry = Telemetry() if quiet else Telemetry(journal)

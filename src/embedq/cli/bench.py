@@ -1,4 +1,4 @@
-"""A small benchmark of the whole way, on a database of its own that is thrown away."""
+"""A small end-to-end benchmark on a temporary database."""
 
 import asyncio
 import sqlite3
@@ -37,7 +37,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One thing that was measured."""
+    """One measurement."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ class Figure:
     ratio: float | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Write it as plain facts."""
+        """Convert it to plain values."""
         ratio = None if self.ratio is None else round(self.ratio, 3)
         return {
             "name": self.name,
@@ -106,7 +106,7 @@ def _text(number: int) -> str:
 
 
 async def _bare_loop(app: App, name: EmbedderName, path: Path, texts: Sequence[str]) -> float:
-    """Embed and store the same texts in a loop without any queue; answer with its seconds."""
+    """Embed and store the same texts in a loop without a queue; return its seconds."""
     embedder = await app.embedders.get(app.embedders.canonical(name))
     await embedder.embed(texts[:1], Purpose.DOCUMENT)
     connection = sqlite3.connect(path)

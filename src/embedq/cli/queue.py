@@ -1,4 +1,4 @@
-"""Commands that watch and steer the queue."""
+"""Commands that show and control the queue."""
 
 import asyncio
 from contextlib import suppress

@@ -27,15 +27,15 @@ Roles = Annotated[
     bool,
     typer.Option("--roles", help="Make the roles embedq_reader, embedq_writer and embedq_worker too (PostgreSQL)."),
 ]
-SWITCH_SECONDS = 0.001  # a batch takes less than Python's 5 ms, and two threads have a hand in each
+SWITCH_SECONDS = 0.001  # a batch takes less than Python's default of 5 ms, and needs two threads
 
 
 @runtime_checkable
 class RoleMaking(Protocol):
-    """A store whose database knows roles."""
+    """A store whose database has roles."""
 
     async def make_roles(self) -> Mapping[str, Sequence[str]]:
-        """Make roles for readers, writers and workers: which were there, were made, and what is left to be done."""
+        """Create roles for readers, writers and workers; return which existed, were created, and what is left to do."""
         ...
 
 
@@ -139,7 +139,7 @@ async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
 
 
 class _Leaving:
-    """Whether SIGINT or SIGTERM came: leaving is clean, whoever asks. What is still starting is cancelled."""
+    """Set by SIGINT or SIGTERM: stops cleanly; what is still starting is cancelled."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()

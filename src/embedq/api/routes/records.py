@@ -16,7 +16,7 @@ from embedq.shapes.records import Deleted, Receipt, Receipts, Record, RecordPage
 
 router = APIRouter(tags=["records"], route_class=StrictRoute)
 
-# The client checks records itself and names every bad one by its position, so they are not checked twice.
+# Not validated here: the client checks records and names every bad one by its position.
 Records = Annotated[
     SkipValidation[requests.NewRecords | requests.NewRecord],
     Body(
@@ -111,8 +111,8 @@ async def regenerate_record(
     return Receipt.of(await client.regenerate(collection, id, tenant=tenant))
 
 
-def _read(body: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 it is what the caller sent
-    """Tell one record from a batch."""
+def _read(body: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 unchecked input
+    """Distinguish one record from a batch."""
     if not isinstance(body, dict) or "records" not in body:
         return [body], True
     if unknown := sorted(body.keys() - {"records"}):
