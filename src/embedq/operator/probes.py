@@ -1,4 +1,4 @@
-"""Checks of the doctor that look beyond the database."""
+"""The doctor's checks beyond the database."""
 
 import asyncio
 import shutil
@@ -22,7 +22,7 @@ Probe = Callable[[], Awaitable[Sequence[Finding]]]
 
 
 def disk_probe(folder: Path) -> Probe:
-    """Look at the space left beside the database."""
+    """Check the free disk space next to the database."""
 
     async def probe() -> Sequence[Finding]:
         try:
@@ -41,7 +41,7 @@ def disk_probe(folder: Path) -> Probe:
 def embedder_probe(
     store: Declaring, get: Callable[[EmbedderName], Awaitable[Embedder]], default: EmbedderName
 ) -> Probe:
-    """Embed one short text with each embedder that collections use, or with the default where there are none."""
+    """Embed one short text with each embedder that collections use, or with the default if there are none."""
 
     async def probe() -> Sequence[Finding]:
         try:
@@ -54,7 +54,7 @@ def embedder_probe(
 
 
 async def _ask(get: Callable[[EmbedderName], Awaitable[Embedder]], name: EmbedderName) -> Finding:
-    """A short text needs the key, the weights and the way to the provider."""
+    """Embed a short text, which needs the key, the weights and the network."""
     started = perf_counter()
     try:
         async with asyncio.timeout(PATIENCE):

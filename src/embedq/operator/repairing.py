@@ -1,4 +1,4 @@
-"""Mending on demand: misplaced jobs are queued again, and records with neither vector nor job get one."""
+"""Repair on demand: misplaced jobs are queued again, and records with neither vector nor job get a job."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from embedq.ports.asked import Mended
 
 STRETCH = 1000  # records or jobs per round trip
 
-Progress = Callable[[str, int], None]  # the collection, and how many of its records were looked at since the last call
+Progress = Callable[[str, int], None]  # the collection, and how many of its records were read since the last call
 
 
 @dataclass(slots=True)
 class _Allowance:
-    """How many records may still be looked at; None: all."""
+    """How many more records may be read; None: all."""
 
     left: int | None
 
@@ -28,7 +28,7 @@ class _Allowance:
 
 
 async def repair(store: Mended, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
-    """Walk all collections by key, so that hopeless records do not hide the others."""
+    """Walk all collections by key, so that records that keep failing do not hide the others."""
     allowance, found, tell = _Allowance(limit), {}, progress or _silently
     placed = await put_in_place(store)
     for collection in await store.collections():
@@ -39,12 +39,12 @@ async def repair(store: Mended, *, deep: bool, limit: int | None, progress: Prog
 
 
 async def put_in_place(store: Placing) -> int:
-    """Queue jobs again that stand in no place or in several; answer with how many there were. It reads all jobs."""
+    """Queue jobs again that are in no place or in several; return how many. It reads all jobs."""
     mended = 0
     while misplaced := await store.misplaced(limit=STRETCH):
         placed = await store.put_in_place(misplaced)
         mended += placed
-        if not placed:  # they came to stand in their place by themselves
+        if not placed:  # they are in place by now
             break
     return mended
 
@@ -75,4 +75,4 @@ async def _arm(store: Keeping, name: str, allowance: _Allowance, tell: Progress,
 
 
 def _silently(_collection: str, _records: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
