@@ -1,4 +1,4 @@
-"""Jobs whose worker is gone are taken back."""
+"""Takes back jobs whose worker is gone."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from embedq.telemetry import Event, Telemetry
 
 
 class Rescue:
-    """Takes back jobs of leases that ran out, and at once those of processes that are dead on this host."""
+    """Takes back jobs of expired leases, and at once those of processes that are dead on this host."""
 
     def __init__(self, store: Guarded, liveness: Liveness, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
-        """Rescue on this store what this host knows to be dead."""
+        """Rescue on this store; `liveness` knows the dead processes of this host."""
         self._store = store
         self._liveness = liveness
         self._telemetry = telemetry
         self._heartbeat = heartbeat
 
     async def __call__(self, *, now: datetime | None = None) -> None:
-        """Rescue once, and name the jobs."""
+        """Rescue once, and report the jobs."""
         workers = await self._store.workers(heartbeat=self._heartbeat, now=now)
         dead = self._dead(workers)
         rescued = await self._store.rescue(dead=dead, now=now)

@@ -6,7 +6,7 @@ from embedq.worker.embedder_state import EmbedderState
 
 
 def tell_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, state: EmbedderState) -> None:
-    """Say that a job will be tried again, or was given up. The text itself is never told."""
+    """Report that a job will be retried, or was given up. The text itself is never logged."""
     if not isinstance(outcome, Retry | Failed):
         return
     lease, fault = outcome.lease, outcome.fault

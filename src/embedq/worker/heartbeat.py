@@ -1,4 +1,4 @@
-"""Signs of life, sent from a thread of their own: an embedder that blocks the event loop must not cost leases."""
+"""Heartbeats on a separate thread: an embedder that blocks the event loop must not lose leases."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from embedq.ports.asked import Beaten
 from embedq.telemetry import Event, Telemetry, Trouble
 from embedq.worker.held_leases import HeldLeases
 
-LOOK_EVERY = timedelta(seconds=5)  # how soon a resume is noticed, and news of a worker are told
+LOOK_EVERY = timedelta(seconds=5)  # how soon a resume is noticed, and a change of health is reported
 JOIN_SECONDS = 10.0
 SHOWN = 20  # jobs named in one event
 
@@ -23,16 +23,16 @@ class Member(Protocol):
 
     @property
     def held(self) -> HeldLeases:
-        """The leases in hand."""
+        """The leases it holds."""
         ...
 
     def report(self) -> HealthReport:
-        """Say how this worker fares."""
+        """Return this worker's health report."""
         ...
 
 
 class Heartbeat:
-    """Renews leases, reports health and notices a resume, on its own event loop."""
+    """Renews leases, reports health and detects a resume, on its own event loop."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Heartbeat:
         crew: Callable[[], Sequence[Member]],
         on_resume: Callable[[], None],
     ) -> None:
-        """Beat every `interval` for the crew, renewing for `span`; `on_resume` is called in this thread."""
+        """Beat every `interval` for these workers, renewing for `span`; `on_resume` is called in this thread."""
         self._store = store
         self._telemetry = telemetry
         self._interval = interval
@@ -104,7 +104,7 @@ class Heartbeat:
         return True
 
     async def _renew(self) -> None:
-        """Renew everything in one call, and say which leases are another's now."""
+        """Renew all leases in one call, and report those that are lost."""
         held = {member: member.held.all() for member in self._crew()}
         leases = [lease for some in held.values() for lease in some]
         if not leases:
@@ -120,7 +120,7 @@ class Heartbeat:
         await self._tell()
 
     async def _tell(self) -> None:
-        """Report those workers of which there is news."""
+        """Report the workers whose health changed."""
         for member in self._crew():
             report = member.report()
             if self._told.get(member.info.id) == report:
@@ -139,7 +139,7 @@ class Heartbeat:
         trouble = self._troubles.setdefault(act, Trouble(self._telemetry, Event.HEARTBEAT_FAILED, act=act))
         try:
             await do()
-        except Exception as error:  # noqa: BLE001 a service loop: the next beat may go better
+        except Exception as error:  # noqa: BLE001 a service loop: the next beat may succeed
             trouble.met(f"{type(error).__name__}: {error}")
         else:
             trouble.over()

@@ -1,33 +1,33 @@
-"""Outcomes whose jobs somebody holds just now: an open transaction elsewhere is no reason to lose what was paid for."""
+"""Retries outcomes whose jobs another open transaction holds, so that no paid vector is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from embedq.model import JobId, Outcome
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two tries
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between retries
 
-# Tells the store once more; answers with the jobs that are still held.
+# Settles again; returns the jobs that are still held.
 Settle = Callable[[Sequence[Outcome]], Awaitable[frozenset[JobId]]]
 
 
 class Leftover:
-    """What one worker still has to tell. Its leases are renewed like any others until the store has taken it."""
+    """The unsettled outcomes of one worker. Their leases are renewed like any others until they are settled."""
 
     def __init__(self, settle: Settle) -> None:
-        """Tell the store by `settle`."""
+        """Settle with `settle`."""
         self._settle = settle
         self._outcomes: list[Outcome] = []
         self._task: asyncio.Task[None] | None = None
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Come back for these, beside the other work."""
+        """Retry these in the background."""
         self._outcomes += outcomes
         if outcomes and self._task is None:
             self._task = asyncio.create_task(self._come_back())
 
     async def take(self) -> Sequence[Outcome]:
-        """Stop coming back; answer with what is left to tell."""
+        """Stop retrying; return the outcomes that are left."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

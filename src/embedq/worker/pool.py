@@ -20,7 +20,7 @@ from embedq.worker.options import WorkerOptions
 from embedq.worker.runner import Runner
 
 RESTARTING = RetryPolicy(cap=timedelta(seconds=60))
-HAND_BACK = timedelta(seconds=5)  # for settling and releasing after the grace is over
+HAND_BACK = timedelta(seconds=5)  # for settling and releasing after the grace period
 
 
 class Pool:
@@ -36,7 +36,7 @@ class Pool:
         telemetry: Telemetry,
         timing: Timing | None = None,
     ) -> None:
-        """Work on this store with embedders made by `build`; whoever hands them in also closes them."""
+        """Work on this store with embedders made by `build`, which the caller closes."""
         self._store = store
         self._build = build
         self._process = process
@@ -63,13 +63,13 @@ class Pool:
         return self._heartbeat is not None
 
     def report(self) -> HealthReport:
-        """Say how the pool fares, with the counts of all its workers."""
+        """Return the pool's health, with the counts of all its workers."""
         reports = [runner.report() for runner in self._runners.values()]
         tally = Tally(succeeded=sum(r.succeeded for r in reports), failed=sum(r.failed for r in reports))
         return self._health.report(tally)
 
     async def start(self) -> None:
-        """Register the workers and let them work. A start that failed can be begun again: the names stay the same."""
+        """Register the workers and start them. A failed start can be retried: the names stay the same."""
         if self.is_running:
             return
         self._stopping, self._revived = asyncio.Event(), asyncio.Event()
@@ -93,7 +93,7 @@ class Pool:
         self._tasks = [asyncio.create_task(self._supervise(context, embedders, info)) for info in infos]
 
     async def stop(self, grace: timedelta | None = None) -> None:
-        """Stop leasing, let calls in the air finish within `grace`, settle or release everything, and leave."""
+        """Stop leasing, let calls in progress finish within `grace`, settle or release everything, and unregister."""
         if self._heartbeat is None or self._embedders is None:
             return
         self._stopping.set()
@@ -105,7 +105,7 @@ class Pool:
             await self._leave(worker)
 
     def revive(self) -> None:
-        """Try again what waits for a person: somebody has acted."""
+        """Retry what is halted: an operator has acted."""
         self._health.set_broken(broken=False)
         self._revived.set()
         if self._embedders is not None:
@@ -122,7 +122,7 @@ class Pool:
         self._tasks = []
 
     async def _supervise(self, context: WorkerContext, embedders: Embedders, info: WorkerInfo) -> None:
-        """Run one worker, again and again until the pool stops."""
+        """Run one worker, and restart it until the pool stops."""
         deaths = 0
         while not self._stopping.is_set():
             runner = self._runners[info.id]

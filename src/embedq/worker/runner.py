@@ -17,46 +17,46 @@ from embedq.worker.settling import Settler
 
 T = TypeVar("T")
 
-SOLITARY_CRASHES = 2  # a job that took so many workers down has no neighbours
+SOLITARY_CRASHES = 2  # a job that crashed so many workers is leased alone
 SOLO_LEASE_EVERY = (
-    16  # batches: then one is leased with nothing else in hand, so that a job that crashed workers gets its turn
+    16  # batches: then one is leased without prefetching, so that a job that crashed workers can be leased
 )
-SLOW_SECONDS = 0.1  # after a batch that took longer, a look whether the queue was paused costs nothing
-TROUBLE = RetryPolicy(cap=timedelta(seconds=5))  # soon after the store is back, work goes on
+SLOW_SECONDS = 0.1  # after a batch that took longer, checking for a pause costs little
+TROUBLE = RetryPolicy(cap=timedelta(seconds=5))  # short, so that work resumes soon after the store recovers
 
 
 class Runner:
-    """A worker. It holds at most the batch with the embedder, and one that was leased ahead."""
+    """A worker. It holds at most the batch with the embedder, and one prefetched batch."""
 
     def __init__(self, context: WorkerContext, embedders: Embedders, info: WorkerInfo) -> None:
-        """Work under this name with the embedders of this embedders."""
+        """Work under this name with these embedders."""
         self._context = context
         self._embedders = embedders
         self.info = info
         self._settler = Settler(context, info.id, embedders.name)
         self._batch: Batch | None = None
-        self._ahead: asyncio.Task[Batch | None] | None = None  # brings the next batch
-        self._pending: set[asyncio.Task[object]] = set()  # store calls that must not be cut off
+        self._ahead: asyncio.Task[Batch | None] | None = None  # leases the next batch
+        self._pending: set[asyncio.Task[object]] = set()  # store calls that must not be cancelled
         self._troubles = 0
         self._trouble = Trouble(context.telemetry, Event.STORE_TROUBLE, act="work", workerId=info.id)
         self._batches = 0
 
     @property
     def held(self) -> HeldLeases:
-        """The leases in hand."""
+        """The leases it holds."""
         return self._settler.held
 
     @property
     def has_worked(self) -> bool:
-        """Say whether any job was settled by it."""
+        """Say whether it has settled any job."""
         return self._settler.tally.succeeded > 0
 
     def report(self) -> HealthReport:
-        """Say how this worker fares."""
+        """Return this worker's health report."""
         return self._context.health.report(self._settler.tally)
 
     async def run(self) -> None:
-        """Work until the pool stops. However it ends, nothing stays in hand."""
+        """Work until the pool stops. In any case all leases are settled or released at the end."""
         try:
             while not self._context.stopping.is_set():
                 await self._stretch()
@@ -64,7 +64,7 @@ class Runner:
             await self._put_down()
 
     async def _stretch(self) -> None:
-        """Work until the store is in trouble, then give back what is in hand and wait a little."""
+        """Work until a store error, then settle or release all leases and back off."""
         batch: Batch | None = None
         try:
             while not self._context.stopping.is_set():
@@ -80,7 +80,7 @@ class Runner:
             self._troubles += 1
 
     async def _find_work(self) -> Batch | None:
-        """Look for work, one idle worker at a time: who finds some lets the next one look, and one waits for all."""
+        """Poll for work, one idle worker at a time: after a find the next one polls, so only one waits on the store."""
         async with self._context.seeking:
             return None if self._context.stopping.is_set() else await self._seek()
 
@@ -90,7 +90,7 @@ class Runner:
             await self._embedders.refresh()
         ask = self._ask(prefetch=False)
         if ask is None and self._embedders.is_empty:
-            ask = self._ask_for(())  # nothing can come of it, but the store then wakes us at the first put
+            ask = self._ask_for(())  # it leases nothing, but makes the store wake us at the first put
         leased = await self._do(self._settler.lease(ask)) if ask is not None else Leased()
         if not leased.leases and not await self._embedders.refresh():
             await self._idle(leased, can_ask=ask is not None)
@@ -103,7 +103,7 @@ class Runner:
         await first_of(queue, self._embedders.changed.wait(), self._context.stopping.wait())
 
     async def _work(self, batch: Batch) -> Batch | None:
-        """Take one batch the whole way; answer with the next."""
+        """Process one batch from leases to settle; return the next."""
         self._batches += 1
         self._batch = batch
         self._look_ahead(batch.leases)
@@ -119,14 +119,14 @@ class Runner:
         return kept or await self._arrived()
 
     def _look_ahead(self, leases: Sequence[Lease]) -> None:
-        """Lease the next batch meanwhile, unless this one has emptied the queue or is dangerous."""
+        """Prefetch the next batch, unless this one has emptied the queue or may crash the worker."""
         full = len(leases) >= self._context.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
         ask = self._ask(prefetch=True)
         if self._ahead is None and full and ask is not None:
             self._ahead = self._start(self._next(self._settler.lease(ask)))
 
     async def _must_return(self, ahead: Batch, batch: Batch, *, is_slow: bool) -> bool:
-        """Say whether a batch that has not started must go back at once."""
+        """Say whether a prefetched batch must be released at once."""
         space = ahead.state.space.id
         if self._context.stopping.is_set() or space not in self._embedders.open():
             return True
@@ -135,7 +135,7 @@ class Runner:
         return is_slow and await self._context.store.paused()
 
     def _hand_over(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
-        """Settle a batch, and what goes back with it, while the next one is with the embedder."""
+        """Settle a batch, and release unstarted leases, while the next one is with the embedder."""
         outcomes = [*batch.outcomes, *map(Released, unstarted)]
         waits = self._context.stopping.is_set() or (prefetch and self._batches % SOLO_LEASE_EVERY == 0)
         ask = None if waits else self._ask(prefetch=prefetch)
@@ -146,7 +146,7 @@ class Runner:
         return self._batch_of((await leasing).leases)
 
     def _batch_of(self, leases: Sequence[Lease]) -> Batch | None:
-        """Take leases on, and begin to look up what is known of their texts."""
+        """Make a batch of leases, and start looking up known vectors of their texts."""
         if not leases:
             return None
         batch = Batch(self._context, self._embedders, leases, worker=self.info.id, flush=self._give_up_ahead)
@@ -160,12 +160,12 @@ class Runner:
             batch.release()
 
     async def _give_up_ahead(self, outcomes: Sequence[Outcome]) -> None:
-        """Before a batch waits: settle what it has done, and hand back the leases that have not started."""
+        """Before a batch waits: settle what it has done, and release the prefetched leases."""
         ahead = await self._arrived()
         await self._do(self._settler.settle([*outcomes, *map(Released, ahead.leases if ahead else ())]))
 
     async def _put_down(self) -> None:
-        """Settle what is done and release what is not."""
+        """Settle what is done and release the rest."""
         await asyncio.gather(*self._pending, *([self._ahead] if self._ahead else []), return_exceptions=True)
         self._ahead, batch, self._batch = None, self._batch, None
         outcomes = list(batch.outcomes) if batch is not None else []
@@ -178,12 +178,12 @@ class Runner:
                 Event.STORE_TROUBLE, level="error", act="release", error=str(error), workerId=self.info.id
             )
         finally:
-            self.held.clear()  # nobody works on them: they must not be kept alive
+            self.held.clear()  # no worker processes them: they must not be renewed
             if batch is not None:
                 batch.release()
 
     async def _arrived(self) -> Batch | None:
-        """Wait for the batch that is on its way."""
+        """Wait for the prefetched batch."""
         if self._ahead is None:
             return None
         batch = await asyncio.shield(self._ahead)

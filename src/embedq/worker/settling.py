@@ -1,4 +1,4 @@
-"""Handing outcomes to the store, and getting the next leases."""
+"""Settles outcomes, and leases the next batch."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,10 +33,10 @@ SHOWN = 20  # jobs named in one event
 
 
 class Settler:
-    """One worker's dealings with the store: what is held, what was settled."""
+    """Leases and settles for one worker, and tracks what it holds."""
 
     def __init__(self, context: WorkerContext, worker: WorkerId, name: Callable[[SpaceId], str]) -> None:
-        """Act for this worker; `name` says how a space is called."""
+        """Act for this worker; `name` returns a space's name."""
         self._context = context
         self._name = name
         self._worker = worker
@@ -52,7 +52,7 @@ class Settler:
         return leased
 
     async def settle(self, outcomes: Sequence[Outcome], *, then: Ask | None = None) -> Leased:
-        """Settle outcomes and lease the next batch. What was paid for is not given up at the first trouble."""
+        """Settle outcomes and lease the next batch. Store errors are retried, so that no paid vector is lost."""
         if not outcomes:
             return await self.lease(then) if then is not None else Leased()
         settled = await self._give_up(outcomes, then, last=False)
@@ -61,7 +61,7 @@ class Settler:
         return settled.next
 
     async def settle_all(self, outcomes: Sequence[Outcome]) -> None:
-        """Settle outcomes and what was left over: nobody comes back for what somebody holds just now."""
+        """Settle outcomes and leftovers for the last time: jobs that another transaction holds are not retried."""
         left = await self._leftover.take()
         told = {outcome.lease.job_id for outcome in left}
         every = [*left, *(outcome for outcome in outcomes if outcome.lease.job_id not in told)]
@@ -69,7 +69,7 @@ class Settler:
             await self._give_up(every, None, last=True)
 
     async def _give_up(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
-        """Settle outcomes; hold on to those whose jobs somebody holds, unless nobody will come back for them."""
+        """Settle outcomes; keep the leases of busy jobs, unless this is the last settle."""
         leases = [outcome.lease for outcome in outcomes]
         self.held.settling(leases)
         busy: frozenset[JobId] = frozenset()
@@ -82,7 +82,7 @@ class Settler:
         return settled
 
     async def _settle_again(self, outcomes: Sequence[Outcome]) -> frozenset[JobId]:
-        """Come back for jobs that somebody held; answer with those that are still held."""
+        """Settle busy jobs again; return those that are still busy."""
         try:
             settled = await self._context.store.settle(outcomes)
         except StoreError as error:
