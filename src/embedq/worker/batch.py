@@ -27,7 +27,7 @@ class Batch:
     def __init__(
         self, context: WorkerContext, embedders: Embedders, leases: Sequence[Lease], *, worker: WorkerId, flush: Flush
     ) -> None:
-        """Process these leases. `flush` is called before a wait: it settles what is done and releases prefetched leases."""
+        """Process these leases. `flush` is called before a wait: it settles outcomes and releases prefetched leases."""
         self._context = context
         self._embedders = embedders
         self.leases = leases
