@@ -88,7 +88,7 @@ class Trouble:
         self._times = 0
         self._began_at = 0.0
         self._quiet_until = 0.0
-        self._told: set[str] = set()  # errors that were reported since the failure began
+        self._reported: set[str] = set()  # errors that were reported since the failure began
 
     def met(self, error: str, *, level: str = "error", **facts: object) -> None:
         """Report a failure, unless the same error was reported within the last minute."""
@@ -97,10 +97,10 @@ class Trouble:
             self._began_at = now
         self._times += 1
         if now >= self._quiet_until:
-            self._told.clear()
+            self._reported.clear()
             self._quiet_until = now + QUIET_SECONDS
-        if error not in self._told:
-            self._told.add(error)
+        if error not in self._reported:
+            self._reported.add(error)
             self._telemetry.emit(self._event, level=level, **self._facts, **facts, times=self._times, error=error)
 
     def over(self) -> None:

@@ -17,10 +17,10 @@ from starlette.requests import ClientDisconnect
 from embedq import __version__
 from embedq.api import problems
 from embedq.api.choices import Choices
-from embedq.api.glance import Glance
 from embedq.api.guard import OPEN_PATHS, Guard, Keys
 from embedq.api.limits import Limits
 from embedq.api.paths import RawPaths
+from embedq.api.readiness import CachedReadiness
 from embedq.api.routes import ROUTERS
 from embedq.client import Client
 from embedq.errors import EmbedqError, StoreError, StoreUnusable
@@ -59,7 +59,7 @@ def create_app(
         exception_handlers=_handlers(telemetry),
     )
     app.state.client, app.state.operator, app.state.metrics = client, operator, metrics
-    app.state.glance = Glance(operator.health)
+    app.state.readiness = CachedReadiness(operator.health)
     app.state.choices = Choices(client, settings.allowed_embedders)
     for router in ROUTERS:
         app.include_router(router)

@@ -32,11 +32,11 @@ class Bounds:
     slowest: int = 16 * 1024  # bytes a second
 
 
-class Overstepped(Exception):
+class BoundExceeded(Exception):
     """A request exceeds a bound; raised to stop the parser."""
 
 
-class Crowd:
+class ConnectionLimiter:
     """Admits new connections, closes those that are overdue, and reports both once a minute."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Crowd:
         self.bounds = bounds
         self.monotonic = monotonic
         self._telemetry = telemetry or Telemetry()
-        self._turned_away: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self._quiet_until = 0.0
 
     def admit(self, new: "Connection", others: Iterable["Connection"]) -> bool:
@@ -69,20 +69,20 @@ class Crowd:
         for one in list(connections):
             if one.overdue(now):
                 self.note("timed_out")
-        if self._turned_away and now >= self._quiet_until:
+        if self._refused and now >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
-            self._telemetry.emit(Event.CONNECTIONS_BOUNDED, level="warning", **self._turned_away)
-            self._turned_away.clear()
+            self._telemetry.emit(Event.CONNECTIONS_BOUNDED, level="warning", **self._refused)
+            self._refused.clear()
 
     def note(self, what: str) -> None:
         """Count a refusal: one log line each would fill the disk."""
-        self._turned_away[what] += 1
+        self._refused[what] += 1
 
 
 class BoundedConfig(uvicorn.Config):
     """A server's configuration, and the limiter of its connections."""
 
-    crowd: Crowd
+    limiter: ConnectionLimiter
 
 
 class Connection(HttpToolsProtocol):
@@ -97,8 +97,8 @@ class Connection(HttpToolsProtocol):
     def __init__(self, config: BoundedConfig, *args: Any, **others: Any) -> None:  # noqa: ANN401 uvicorn's own
         """Register with the limiter of this configuration."""
         super().__init__(config, *args, **others)
-        self._crowd = config.crowd
-        self._bounds = config.crowd.bounds
+        self._limiter = config.limiter
+        self._bounds = config.limiter.bounds
         self._refusal: tuple[Kind, str] | None = None
         self._in_head = True
         self._taken = 0  # bytes since the last complete part of a request
@@ -106,7 +106,7 @@ class Connection(HttpToolsProtocol):
         self._wait_until: float | None = None  # for the client's next bytes; None: none are expected
         self._send_until: float | None = None  # for the client to read what was sent
         self.ended = False
-        self.active_at = self._crowd.monotonic()
+        self.active_at = self._limiter.monotonic()
 
     @property
     def address(self) -> str:
@@ -159,8 +159,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 uvicorn's own
         """Take a slot, or refuse the connection if all are busy."""
         super().connection_made(transport)
-        self._wait_until = self._crowd.monotonic() + self._bounds.head_seconds
-        if not self._crowd.admit(self, self.connections):  # type: ignore[arg-type]  # all are of this class
+        self._wait_until = self._limiter.monotonic() + self._bounds.head_seconds
+        if not self._limiter.admit(self, self.connections):  # type: ignore[arg-type]  # all are of this class
             self._refuse(BUSY, "all connections are busy: try again in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -172,7 +172,7 @@ class Connection(HttpToolsProtocol):
         """Count the bytes that arrive without completing a part of a request."""
         self._taken += len(data)
         if self._wait_until is None and not self._answering:
-            self._wait_until = self._crowd.monotonic() + self._bounds.head_seconds
+            self._wait_until = self._limiter.monotonic() + self._bounds.head_seconds
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -190,25 +190,25 @@ class Connection(HttpToolsProtocol):
         """Wait for the head of a request."""
         super().on_message_begin()
         self._in_head = True
-        self._wait_until = self._crowd.monotonic() + self._bounds.head_seconds
+        self._wait_until = self._limiter.monotonic() + self._bounds.head_seconds
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header. Trailers after the body are ignored: a key is not accepted there."""
         if not self._in_head:
             return
         if len(self.headers) >= self._bounds.headers:
-            self._overstep(HEAD_TOO_LARGE, f"the request has more than {self._bounds.headers} headers")
+            self._exceeded(HEAD_TOO_LARGE, f"the request has more than {self._bounds.headers} headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Start the request, if its head is within bounds."""
         size = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
         if size > self._bounds.head_bytes:
-            self._overstep(HEAD_TOO_LARGE, f"request line and headers have more than {self._bounds.head_bytes} bytes")
+            self._exceeded(HEAD_TOO_LARGE, f"request line and headers have more than {self._bounds.head_bytes} bytes")
         if len(self.pipeline) >= self._bounds.pipelined:
-            self._overstep(MALFORMED, f"more than {self._bounds.pipelined} requests were sent ahead of their answers")
+            self._exceeded(MALFORMED, f"more than {self._bounds.pipelined} requests were sent ahead of their answers")
         self._in_head, self._taken = False, 0
-        self.active_at = self._body_since = self._crowd.monotonic()
+        self.active_at = self._body_since = self._limiter.monotonic()
         self._body_bytes = 0
         self._wait_until = self._body_since + self._bounds.body_seconds
         super().on_headers_complete()
@@ -232,13 +232,13 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self._unread:
             self._taken = 0
-            self._wait_until = self._crowd.monotonic() + self._bounds.unread_seconds
+            self._wait_until = self._limiter.monotonic() + self._bounds.unread_seconds
 
     def pause_writing(self) -> None:
         """Set a deadline for a client that does not read its response."""
         super().pause_writing()
         size = self.transport.get_write_buffer_size()
-        self._send_until = self._crowd.monotonic() + self._bounds.send_seconds + size / self._bounds.slowest
+        self._send_until = self._limiter.monotonic() + self._bounds.send_seconds + size / self._bounds.slowest
 
     def resume_writing(self) -> None:
         """Clear the deadline: the client has read."""
@@ -250,9 +250,9 @@ class Connection(HttpToolsProtocol):
         """Say whether the response is sent while the body of its request is still arriving."""
         return self._begun and self.cycle.response_complete and self.cycle.more_body
 
-    def _overstep(self, kind: Kind, detail: str) -> None:
+    def _exceeded(self, kind: Kind, detail: str) -> None:
         self._refusal = kind, detail
-        raise Overstepped(detail)
+        raise BoundExceeded(detail)
 
     def _refuse(self, kind: Kind, detail: str) -> None:
         """Respond with a problem and close; if a response is in progress, only close."""

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from embedq.api.connections import BoundedConfig, Bounds, Connection, Crowd
+from embedq.api.connections import BoundedConfig, Bounds, Connection, ConnectionLimiter
 from embedq.errors import SettingsError
 from embedq.telemetry import Telemetry
 
@@ -52,7 +52,7 @@ class Server:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             ws="none",
         )
-        config.crowd = Crowd(_within_files(bounds or Bounds()), telemetry)
+        config.limiter = ConnectionLimiter(_within_files(bounds or Bounds()), telemetry)
         self._server = _Unsignalled(config)
 
     @property
@@ -80,7 +80,7 @@ class _Unsignalled(uvicorn.Server):
 
     def __init__(self, config: BoundedConfig) -> None:
         super().__init__(config)
-        self._crowd = config.crowd
+        self._limiter = config.limiter
         self.on_started: Callable[[], None] | None = None
         self._stopping = asyncio.Event()
 
@@ -100,27 +100,27 @@ class _Unsignalled(uvicorn.Server):
             self.on_started()
 
     async def main_loop(self) -> None:
-        with self._noting_full_tables():
+        with self._counting_file_errors():
             while not await self.on_tick(0):
-                self._crowd.sweep(self.server_state.connections)  # type: ignore[arg-type]  # all are of our class
+                self._limiter.sweep(self.server_state.connections)  # type: ignore[arg-type]  # all are of our class
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), TICK_SECONDS)
 
     @contextlib.contextmanager
-    def _noting_full_tables(self) -> Iterator[None]:
+    def _counting_file_errors(self) -> Iterator[None]:
         """Count the errors that asyncio would log each time: no file descriptor left for a connection."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
 
-        def meet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             if context.get("message") == NO_FILES_LEFT:
-                self._crowd.note("no_files_left")
+                self._limiter.note("no_files_left")
             elif before is not None:
                 before(loop, context)
             else:
                 loop.default_exception_handler(context)
 
-        loop.set_exception_handler(meet)
+        loop.set_exception_handler(handle)
         try:
             yield
         finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from embedq import __version__
 from embedq.app.embedq import EmbedQ
-from embedq.app.patience import Patience
+from embedq.app.startup_retry import StartupRetry
 from embedq.embedders.registry import EmbedderRegistry
 from embedq.model import EmbedderName
 from embedq.operator import Operator
@@ -45,7 +45,7 @@ class App:
     embedders: EmbedderRegistry
     client: EmbedQ
     operator: Operator
-    patience: Patience
+    startup: StartupRetry
     metrics: "Metrics | None" = None  # only where the API is served
     _liveness: HostLiveness = field(default_factory=HostLiveness)
 
@@ -55,7 +55,7 @@ class App:
         async with AsyncExitStack() as stack:
             if workers or self.metrics is not None:
                 await self._check_embedder(stack)
-            backlog = await self.patience.insist(self._backlog)  # before any worker starts
+            backlog = await self.startup.run(self._backlog)  # before any worker starts
             duties = await self._begin(stack, workers) if workers else []
             self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties), **backlog)
             stack.callback(self.telemetry.emit, Event.STOPPING)
@@ -66,7 +66,7 @@ class App:
         stack.push_async_callback(upkeep.stop)
         upkeep.start()
         stack.push_async_callback(pool.stop)
-        await self.patience.insist(pool.start)
+        await self.startup.run(pool.start)
         return upkeep.duties
 
     async def warm(self, name: EmbedderName) -> None:

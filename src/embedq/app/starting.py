@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from embedq.app.application import App
 from embedq.app.embedq import EmbedQ
 from embedq.app.openers import Place, open_store, probes
-from embedq.app.patience import Patience
 from embedq.app.settings import environment, load
+from embedq.app.startup_retry import StartupRetry
 from embedq.client import ClientOptions
 from embedq.embedders.registry import EmbedderRegistry
 from embedq.journal import Journal
@@ -54,7 +54,7 @@ async def start(
     quiet: bool = False,
     level: str | None = None,
     make: bool = True,
-    patience: timedelta = timedelta(0),
+    retry_window: timedelta = timedelta(0),
 ) -> AsyncIterator[App]:
     """Open the database and assemble all components; workers run within `App.working`.
 
@@ -64,13 +64,13 @@ async def start(
         quiet: Write no log, for commands that print their own result.
         level: The lowest level that is logged, if not the settings'.
         make: Create or upgrade the database if necessary; False: a missing one is refused.
-        patience: How long to retry while the database is unreachable.
+        retry_window: How long to retry while the database is unreachable.
     """
     journal = Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
     telemetry = Telemetry() if quiet else Telemetry(journal)
-    place, patient = _place(settings, telemetry, make=make), Patience(telemetry, patience)
+    place, startup = _place(settings, telemetry, make=make), StartupRetry(telemetry, retry_window)
     async with AsyncExitStack() as stack:
-        store = await patient.insist(lambda: open_store(place))
+        store = await startup.run(lambda: open_store(place))
         stack.push_async_callback(store.close)
         registry = EmbedderRegistry(environment(settings))
         stack.push_async_callback(registry.close)
@@ -84,7 +84,7 @@ async def start(
             embedders=registry,
             client=client,
             operator=operator,
-            patience=patient,
+            startup=startup,
             metrics=_metrics(telemetry) if serving else None,
         )
     telemetry.emit(Event.STOPPED)

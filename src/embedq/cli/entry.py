@@ -35,7 +35,7 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
 ELSEWHERE = {"workers": "`embedq status` shows the workers, `embedq work` runs some."}
 
 
-def _told(command: Callable[..., None]) -> str:
+def _help_of(command: Callable[..., None]) -> str:
     """Join the lines of each paragraph of a docstring: the terminal wraps them again."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
@@ -61,7 +61,7 @@ commands = typer.Typer(
 )
 for _panel, _entries in PANELS.items():
     for _name, _command in _entries.items():
-        commands.command(_name, help=_told(_command), rich_help_panel=_panel)(_command)
+        commands.command(_name, help=_help_of(_command), rich_help_panel=_panel)(_command)
 commands.add_typer(dead.commands, name="dead", rich_help_panel=OPERATE)
 
 

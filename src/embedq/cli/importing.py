@@ -84,7 +84,7 @@ async def replace_all(app: App, source: Source, drain_timeout: float) -> Tally:
     """Replace a collection by a file while the queue is paused."""
     with _spooled(source) as local:
         ids = await _checked_ids(app, local)
-        async with _standstill(app, drain_timeout) as drained:
+        async with _paused_and_drained(app, drain_timeout) as drained:
             tally = await put_all(app, local)
             tally.deleted = await _delete_others(app, source.collection, ids)
             tally.drained = drained
@@ -159,7 +159,7 @@ async def _delete(app: App, collection: str, ids: Sequence[str]) -> int:
 
 
 @asynccontextmanager
-async def _standstill(app: App, seconds: float) -> AsyncIterator[bool]:
+async def _paused_and_drained(app: App, seconds: float) -> AsyncIterator[bool]:
     """Pause and drain; resume in any case, unless the queue was paused before."""
     queue = await _queue(app)
     before = await queue.paused()

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from embedq import __version__
 from embedq.app import App, load, missing, start
-from embedq.app.patience import AT_START
+from embedq.app.startup_retry import AT_START
 from embedq.cli.options import Embedder, Json, Url, ask
 from embedq.cli.output import complain, console, literal, print_json, say
 from embedq.errors import Invalid, SettingsError
@@ -93,7 +93,7 @@ async def _run(settings: Settings, *, workers: int, serving: bool) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     leaving = _Leaving()
     try:
-        async with start(settings, serving=serving, patience=AT_START) as app:
+        async with start(settings, serving=serving, retry_window=AT_START) as app:
             await (_serve if serving else _work)(app, leaving, workers)
     except asyncio.CancelledError:
         if not leaving.asked.is_set():
@@ -161,8 +161,8 @@ def _banner(settings: Settings, address: str | None, workers: int) -> None:
     screen = console()
     title = Text.assemble(("embedq", "bold"), f" {__version__}  ", (literal(settings.shown_url), "dim"))
     screen.print("", title, "", sep="\n", soft_wrap=True)
-    crew = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
-    facts = [("workers", crew)]
+    running = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
+    facts = [("workers", running)]
     if address:
         facts = [("API", address), ("docs", f"{address}/docs"), *facts]
     for name, value in facts:

@@ -53,9 +53,9 @@ def _headline(status: QueueStatus, url: str, width: int) -> list[Text]:
     """Write URL and health: in one line, or in two if the screen is narrow."""
     alive = sum(worker.alive for worker in status.workers)
     state = ("paused", "yellow") if status.paused else ("running", "green")
-    crew = counted(alive, "worker") if alive else "no worker"
+    fleet = counted(alive, "worker") if alive else "no worker"
     where = Text.assemble(("embedq", "bold"), "  ", literal(url), no_wrap=True, overflow="ellipsis")
-    how = Text.assemble(state, "   ", shaded(status.health.value), "   ", crew)
+    how = Text.assemble(state, "   ", shaded(status.health.value), "   ", fleet)
     fits = where.cell_len + 3 + how.cell_len <= width
     return [Text.assemble(where, "   ", how)] if fits else [where, how]
 
@@ -81,11 +81,11 @@ def _busiest(status: QueueStatus, most: int | None) -> list[str]:
     if most is None or len(names) <= most:
         return names
 
-    def calm(name: str) -> int:
+    def inactivity(name: str) -> int:
         counts = status.counts[name]
         return -(counts.failed + counts.pending + counts.processing)
 
-    return sorted(sorted(names, key=calm)[: most - 1])
+    return sorted(sorted(names, key=inactivity)[: most - 1])
 
 
 def _row(label: Cell, counts: Counts, waits: timedelta | None) -> tuple[Cell, ...]:

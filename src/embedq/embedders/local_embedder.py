@@ -46,7 +46,7 @@ class LocalEmbedder:
         engine, urgent = self._running(), purpose is Purpose.QUERY or len(texts) == 1
         tokens = await engine.do(engine.model.tokens, texts, urgent=urgent)
         self._remember(texts, tokens)
-        runs = packed([len(each.ids) for each in tokens], engine.crew.size)
+        runs = packed([len(each.ids) for each in tokens], engine.threads.size)
         parts = [[tokens[number].ids for number in run] for run in runs]
         answers = await asyncio.gather(*(engine.do(engine.model.vectors, part, urgent=urgent) for part in parts))
         vectors = np.empty((len(texts), DIMENSIONS), np.float32)

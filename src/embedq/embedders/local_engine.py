@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from embedq.embedders.local_crew import Crew
 from embedq.embedders.local_model import LocalModel
+from embedq.embedders.local_threads import ModelThreads
 from embedq.embedders.local_weights import locate
 
 T = TypeVar("T")
@@ -22,12 +22,12 @@ class Engine:
     def __init__(self, model: LocalModel) -> None:
         """Start the threads; the model loads itself when it is needed."""
         self.model = model
-        self.crew = Crew()
+        self.threads = ModelThreads()
         self.users = 0
 
     def do(self, work: Callable[..., T], *arguments: Any, urgent: bool = False) -> "asyncio.Future[T]":  # noqa: ANN401 - handed on
         """Run it on one of the threads; cancelling the future takes it out of the queue."""
-        return asyncio.wrap_future(self.crew.submit(work, *arguments, urgent=urgent))
+        return asyncio.wrap_future(self.threads.submit(work, *arguments, urgent=urgent))
 
 
 def take(environment: Mapping[str, str]) -> Engine:
@@ -49,4 +49,4 @@ def leave(engine: Engine) -> None:
             return
         for folder in [folder for folder, kept in _engines.items() if kept is engine]:
             del _engines[folder]
-    engine.crew.stop()
+    engine.threads.stop()

@@ -26,15 +26,15 @@ async def examine(
     """Check the database first, and the queue only if it answers."""
     findings = [await _database(store)]
     if findings[0].verdict is Verdict.OK:
-        findings += await _told("queue", _queue(status, datetime.now(UTC)))
-        findings += await _told("places", _places(store, repair=repair))
-        findings += await _told("tables", _tables(store))
+        findings += await _findings_of("queue", _queue(status, datetime.now(UTC)))
+        findings += await _findings_of("places", _places(store, repair=repair))
+        findings += await _findings_of("tables", _tables(store))
     for probe in probes:
         findings += await probe()
     return findings
 
 
-async def _told(check: str, look: Awaitable[Sequence[Finding]]) -> Sequence[Finding]:
+async def _findings_of(check: str, look: Awaitable[Sequence[Finding]]) -> Sequence[Finding]:
     """Turn a refused check into a finding, such as for a role that may not read all: the other checks still run."""
     try:
         return await look

@@ -15,7 +15,7 @@ from embedq.ports import Declaring, Embedder
 
 MIB = 1 << 20
 SCARCE, GONE = 1024 * MIB, 64 * MIB
-PATIENCE = 30.0  # seconds: a model may have to load
+TIMEOUT_SECONDS = 30.0  # a model may have to load
 SAMPLE = "Is anybody there?"
 
 Probe = Callable[[], Awaitable[Sequence[Finding]]]
@@ -57,13 +57,13 @@ async def _ask(get: Callable[[EmbedderName], Awaitable[Embedder]], name: Embedde
     """Embed a short text, which needs the key, the weights and the network."""
     started = perf_counter()
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             answer = await (await get(name)).embed([SAMPLE], Purpose.DOCUMENT)
             rows = checked(answer.vectors, texts=1, dimensions=None)
     except (EmbedderError, SettingsError) as error:
         return Finding(check="embedder", verdict=Verdict.PROBLEM, message=f"{name}: {error}")
     except TimeoutError:
-        message = f"{name} did not answer within {PATIENCE:g} s"
+        message = f"{name} did not answer within {TIMEOUT_SECONDS:g} s"
         return Finding(check="embedder", verdict=Verdict.PROBLEM, message=message)
     took = f"{rows.shape[1]} dimensions in {perf_counter() - started:.2f} s"
     return Finding(check="embedder", verdict=Verdict.OK, message=f"{name} answers with {took}")

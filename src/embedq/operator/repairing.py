@@ -7,7 +7,7 @@ from embedq.operator.report import Repaired, RepairReport
 from embedq.ports import Keeping, Placing
 from embedq.ports.asked import Mended
 
-STRETCH = 1000  # records or jobs per round trip
+CHUNK = 1000  # records or jobs per round trip
 
 Progress = Callable[[str, int], None]  # the collection, and how many of its records were read since the last call
 
@@ -19,8 +19,8 @@ class _Allowance:
     left: int | None
 
     @property
-    def stretch(self) -> int:
-        return STRETCH if self.left is None else min(STRETCH, self.left)
+    def chunk(self) -> int:
+        return CHUNK if self.left is None else min(CHUNK, self.left)
 
     def spend(self, records: int) -> None:
         if self.left is not None:
@@ -29,19 +29,19 @@ class _Allowance:
 
 async def repair(store: Mended, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
     """Walk all collections by key, so that records that keep failing do not hide the others."""
-    allowance, found, tell = _Allowance(limit), {}, progress or _silently
+    allowance, found, report = _Allowance(limit), {}, progress or _no_progress
     placed = await put_in_place(store)
     for collection in await store.collections():
         name = collection.declaration.name
-        mended = await _recount(store, name, tell) if deep else 0
-        found[name] = await _arm(store, name, allowance, tell, mended)
+        mended = await _recount(store, name, report) if deep else 0
+        found[name] = await _arm(store, name, allowance, report, mended)
     return RepairReport(by_collection=found, complete=allowance.left is None or allowance.left > 0, placed=placed)
 
 
 async def put_in_place(store: Placing) -> int:
     """Queue jobs again that are in no place or in several; return how many. It reads all jobs."""
     mended = 0
-    while misplaced := await store.misplaced(limit=STRETCH):
+    while misplaced := await store.misplaced(limit=CHUNK):
         placed = await store.put_in_place(misplaced)
         mended += placed
         if not placed:  # they are in place by now
@@ -49,30 +49,30 @@ async def put_in_place(store: Placing) -> int:
     return mended
 
 
-async def _recount(store: Keeping, name: str, tell: Progress) -> int:
+async def _recount(store: Keeping, name: str, report: Progress) -> int:
     mended, after = 0, None
     while True:
-        some, after = await store.recount(name, after=after, limit=STRETCH)
+        some, after = await store.recount(name, after=after, limit=CHUNK)
         mended += some
-        tell(name, STRETCH)
+        report(name, CHUNK)
         if after is None:
             return mended
 
 
-async def _arm(store: Keeping, name: str, allowance: _Allowance, tell: Progress, mended: int) -> Repaired:
+async def _arm(store: Keeping, name: str, allowance: _Allowance, report: Progress, mended: int) -> Repaired:
     missing = armed = 0
     after: str | None = None
-    while allowance.stretch > 0:
-        stretch = await store.missing(name, after=after, limit=allowance.stretch)
-        if not stretch:
+    while allowance.chunk > 0:
+        chunk = await store.missing(name, after=after, limit=allowance.chunk)
+        if not chunk:
             break
-        needy = [record.id for record in stretch if record.needs_job]
+        needy = [record.id for record in chunk if record.needs_job]
         armed += await store.reconcile(name, needy) if needy else 0
-        missing, after = missing + len(stretch), stretch[-1].key
-        allowance.spend(len(stretch))
-        tell(name, len(stretch))
+        missing, after = missing + len(chunk), chunk[-1].key
+        allowance.spend(len(chunk))
+        report(name, len(chunk))
     return Repaired(missing=missing, armed=armed, mended=mended)
 
 
-def _silently(_collection: str, _records: int) -> None:
+def _no_progress(_collection: str, _records: int) -> None:
     """Report no progress."""

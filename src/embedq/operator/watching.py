@@ -85,8 +85,8 @@ def troubles(workers: Sequence[Worker]) -> list[str]:
     """List the errors of embedders that are halted, resting or failing, each once for all workers."""
     alive = [worker for worker in workers if worker.alive]
     halted = {name for worker in alive for name in worker.report.halted}
-    told = [(name in w.report.halted, name, said) for w in alive for name, said in w.report.troubles.items()]
-    words = {name: said for _, name, said in sorted(told)}  # the message of a halt wins
+    reported = [(name in w.report.halted, name, said) for w in alive for name, said in w.report.troubles.items()]
+    words = {name: said for _, name, said in sorted(reported)}  # the message of a halt wins
     return [
         f"embedder {name} is halted: {words.get(name, 'see the log')} ({WAY_OUT})"
         if name in halted

@@ -68,11 +68,11 @@ def cleared(error: Exception, texts: Sequence[str]) -> EmbedqError:
     made.args = (said or type(error).__name__,)
     made.__cause__ = made.__context__ = None
     for cause in causes:
-        made.add_note(_told(cause, texts))
+        made.add_note(_described(cause, texts))
     return made
 
 
-def _told(error: BaseException, texts: Sequence[str]) -> str:
+def _described(error: BaseException, texts: Sequence[str]) -> str:
     """Format an error's traceback, with these texts redacted in its message. Frames show code, never values."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     return f"From {type(error).__module__}.{type(error).__qualname__}: {without_texts(str(error), texts)}\n{frames}"

@@ -79,9 +79,9 @@ def health_of(vitals: Vitals) -> Health:
     return Health.HEALTHY
 
 
-def at_worst_degraded(told: HealthReport) -> HealthReport:
+def at_worst_degraded(given: HealthReport) -> HealthReport:
     """Cap an external worker's report at DEGRADED, so that it cannot make the service unready."""
-    return replace(told, health=Health.DEGRADED) if told.health is Health.CRITICAL else told
+    return replace(given, health=Health.DEGRADED) if given.health is Health.CRITICAL else given
 
 
 def report(vitals: Vitals, tally: Tally) -> HealthReport:

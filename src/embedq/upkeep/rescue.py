@@ -28,12 +28,12 @@ class Rescue:
         for worker in dead:
             await self._store.leave(worker)
         for owner, jobs in _by_owner(rescued).items():
-            self._tell(owner, jobs, is_dead=owner in dead)
+            self._report(owner, jobs, is_dead=owner in dead)
 
     def _dead(self, workers: Sequence[Worker]) -> Sequence[WorkerId]:
         return [worker.info.id for worker in workers if self._liveness.is_dead(worker.info.process)]
 
-    def _tell(self, owner: WorkerId | None, jobs: Sequence[Rescued], *, is_dead: bool) -> None:
+    def _report(self, owner: WorkerId | None, jobs: Sequence[Rescued], *, is_dead: bool) -> None:
         given_up = [job.job_id for job in jobs if job.status is JobStatus.FAILED]
         self._telemetry.emit(
             Event.RESCUED,

@@ -14,7 +14,7 @@ from embedq.telemetry import Event
 from embedq.worker.context import WorkerContext, first_of
 from embedq.worker.embedder_state import FRESH_SECONDS, Availability, EmbedderState
 from embedq.worker.embedders import Embedders
-from embedq.worker.failures import tell_failure
+from embedq.worker.failures import report_failure
 from embedq.worker.in_flight import Claim, Lookup
 
 Flush = Callable[[Sequence[Outcome]], Awaitable[None]]
@@ -78,13 +78,13 @@ class Batch:
         claim, theirs = self.state.in_flight.claim(self._open.keys(), self._forced)
         self._claims.append(claim)
         try:
-            await self._bring(claim)
+            await self._embed(claim)
         finally:
             self.state.in_flight.finish(claim)
         for other in set(theirs.values()):
             await self._take_over(other)
 
-    async def _bring(self, claim: Claim) -> None:
+    async def _embed(self, claim: Claim) -> None:
         known = await self._known(claim.hashes)
         self._reuse(known, claim)
         pieces = deque(self._pieces([name for name in claim.hashes if name not in known]))
@@ -117,7 +117,7 @@ class Batch:
 
     async def _take_over(self, other: Claim) -> None:
         if not other.finished.is_set() and not self.interrupted:
-            await self._hand_on()
+            await self._flush_outcomes()
             await first_of(other.finished.wait(), self._context.stopping.wait())
             self.interrupted = self._context.stopping.is_set()
         self._reuse({name: vector for name, vector in other.found.items() if name in self._open})
@@ -132,7 +132,7 @@ class Batch:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 the attempt: any error of an embedder is judged, not raised
-            return await self._follow(await self._judge(error, len(piece)), error, piece)
+            return await self._apply(await self._judge(error, len(piece)), error, piece)
         found = dict(zip(piece, vectors, strict=True))
         claim.found.update(found)
         self._finish(found)
@@ -150,12 +150,12 @@ class Batch:
         retry, chance = self._any_lease().retry, self._context.timing.chance()
         verdict = judge(error, texts=texts, streak=self.state.streak, retry=retry, chance=chance)
         if isinstance(verdict, Suspect):
-            if not await self._embedders.trusts(self.state, error):
+            if not await self._embedders.passes_probe(self.state, error):
                 return Rest()
             return judge(error, texts=texts, streak=1, retry=retry, chance=chance)
         return verdict
 
-    async def _follow(self, verdict: Verdict, error: Exception, piece: Piece) -> Sequence[Piece]:
+    async def _apply(self, verdict: Verdict, error: Exception, piece: Piece) -> Sequence[Piece]:
         match verdict:
             case Halve():
                 if verdict.after:
@@ -188,13 +188,13 @@ class Batch:
         for lease in self._open.pop(name):
             outcome = after(error, lease, fault, self._context.timing.chance())
             self.outcomes.append(outcome)
-            tell_failure(self._context.telemetry, outcome, worker=self._worker, state=self.state)
+            report_failure(self._context.telemetry, outcome, worker=self._worker, state=self.state)
 
     async def _wait(self, span: timedelta) -> None:
-        await self._hand_on()
-        await self._context.nap(span)
+        await self._flush_outcomes()
+        await self._context.sleep(span)
 
-    async def _hand_on(self) -> None:
+    async def _flush_outcomes(self) -> None:
         outcomes, self.outcomes = self.outcomes, []
         await self._flush(outcomes)
 

@@ -37,9 +37,9 @@ class WorkerContext:
     timing: Timing
     health: PoolHealth
     stopping: asyncio.Event
-    seeking: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the one idle worker that polls
+    polling: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the one idle worker that polls
 
-    async def nap(self, span: timedelta) -> None:
+    async def sleep(self, span: timedelta) -> None:
         """Wait for a span, or until the pool stops."""
         await first_of(self.timing.sleep(span.total_seconds()), self.stopping.wait())
 

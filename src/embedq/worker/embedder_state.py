@@ -45,7 +45,7 @@ class EmbedderState:
         self.probing = asyncio.Lock()
         self._throttles = 0  # refusals in a row
         self._waited = timedelta(0)  # for the budget, last time
-        self._told: ToldLimits | None = None  # by the provider, with its last valid answer
+        self._reported_limits: ToldLimits | None = None  # by the provider, with its last valid answer
         self._free_at = self._held_at = -math.inf  # monotonic: when no hold was found; when we set one
 
     @property
@@ -60,7 +60,7 @@ class EmbedderState:
             "budget": _shown(self.budget) if self.budget else None,
             "waitedSeconds": self._waited.total_seconds(),
             "refusals": self._throttles,
-            "told": asdict(self._told) if self._told else None,
+            "told": asdict(self._reported_limits) if self._reported_limits else None,
         }
 
     @property
@@ -99,19 +99,19 @@ class EmbedderState:
             answer = await self._answer(texts)
             vectors = await self._checked(answer, len(texts))
         except NotNow as error:
-            self._tell(len(texts), started, "refused", error)
+            self._report(len(texts), started, "refused", error)
             raise
         except StoreError:
             raise  # not the embedder's error
         except Exception as error:
             self.streak += 1
             self._context.health.fail(self.name, fault_of(error).code, error)
-            self._tell(len(texts), started, "failed", error)
+            self._report(len(texts), started, "failed", error)
             raise
         self.streak = self._throttles = 0
         self._context.health.succeed(self.name)
-        self._told = answer.told
-        self._tell(len(texts), started, "ok", tokens=answer.tokens)
+        self._reported_limits = answer.told
+        self._report(len(texts), started, "ok", tokens=answer.tokens)
         return vectors
 
     async def hold(self, error: NotNow) -> timedelta:
@@ -161,7 +161,7 @@ class EmbedderState:
         except NotFound as error:  # the database was recreated without this space: no job is charged
             raise StoreError(str(error)) from error
 
-    def _tell(
+    def _report(
         self, texts: int, started: float, outcome: str, error: Exception | None = None, *, tokens: int | None = None
     ) -> None:
         self._context.telemetry.emit(

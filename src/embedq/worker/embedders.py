@@ -65,7 +65,7 @@ class Embedders:
             fresh = [EmbedderState(self._context, space) for id_, space in spaces.items() if not self._has(id_)]
             for state in fresh:
                 self._states[state.space.id] = state
-                await self._furnish(state)
+                await self._build_for(state)
             return any(state.availability is Availability.READY for state in fresh)
 
     def rest(self, state: EmbedderState, error: Exception) -> None:
@@ -96,7 +96,7 @@ class Embedders:
                 self._context.health.unhalt(state.name)
                 self._recover(state, at_once=True)
 
-    async def trusts(self, state: EmbedderState, error: Exception) -> bool:
+    async def passes_probe(self, state: EmbedderState, error: Exception) -> bool:
         """Probe an embedder with many failures; if the probe fails, let it rest.
 
         A concurrent caller gets the result of the first probe.
@@ -104,7 +104,7 @@ class Embedders:
         async with state.probing:
             if state.availability is not Availability.READY or state.streak < SUSPICIOUS_STREAK:
                 return state.availability is Availability.READY
-            is_well = await self._is_well(state, patient=False)  # a batch is waiting
+            is_well = await self._probe(state, can_wait=False)  # a batch is waiting
             if not is_well:
                 self.rest(state, error)
             return is_well
@@ -117,15 +117,15 @@ class Embedders:
             task.cancel()
         await asyncio.gather(*recoveries, return_exceptions=True)
 
-    async def _is_well(self, state: EmbedderState, *, patient: bool) -> bool:
+    async def _probe(self, state: EmbedderState, *, can_wait: bool) -> bool:
         """Probe an embedder. If the budget is exhausted, wait or return False."""
         try:
             if state.embedder is None:
                 state.embedder = await asyncio.to_thread(self._build, state.space.embedder)
             while wait := await state.allowance([PROBE]):
-                if not patient or self._context.stopping.is_set():
+                if not can_wait or self._context.stopping.is_set():
                     return False
-                await self._context.nap(wait)
+                await self._context.sleep(wait)
             await self._ask(state)
         except (Critical, SettingsError) as error:
             self.halt(state, error)
@@ -143,7 +143,7 @@ class Embedders:
             await state.hold(error)  # it responds: the hold keeps the fleet away for as long as it asked
             state.streak = 0
 
-    async def _furnish(self, state: EmbedderState) -> None:
+    async def _build_for(self, state: EmbedderState) -> None:
         try:
             state.embedder = await asyncio.to_thread(self._build, state.space.embedder)
         except (Critical, SettingsError) as error:
@@ -164,10 +164,10 @@ class Embedders:
         rests = 0
         while not self._context.stopping.is_set() and state.availability is Availability.RESTING:
             if not at_once:
-                await self._context.nap(delay(RESTING, rests, self._context.timing.chance()))
+                await self._context.sleep(delay(RESTING, rests, self._context.timing.chance()))
                 rests += 1
             at_once = False
-            if not self._context.stopping.is_set() and await self._is_well(state, patient=True):
+            if not self._context.stopping.is_set() and await self._probe(state, can_wait=True):
                 state.availability = Availability.READY
                 self._context.health.unhalt(state.name)
                 self.changed.set()

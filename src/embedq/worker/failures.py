@@ -5,7 +5,7 @@ from embedq.telemetry import Event, Telemetry
 from embedq.worker.embedder_state import EmbedderState
 
 
-def tell_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, state: EmbedderState) -> None:
+def report_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, state: EmbedderState) -> None:
     """Report that a job will be retried, or was given up. The text itself is never logged."""
     if not isinstance(outcome, Retry | Failed):
         return

@@ -32,7 +32,7 @@ class PoolHealth:
     def succeed(self, embedder: str) -> None:
         """Record a successful call."""
         recovered = self._vitals.consecutive_failures > 0
-        self._become(succeed(self._vitals, self._now(), embedder), tell=recovered)
+        self._become(succeed(self._vitals, self._now(), embedder), recovered=recovered)
 
     def fail(self, embedder: str, code: str, error: Exception) -> None:
         """Record a failed call."""
@@ -54,17 +54,17 @@ class PoolHealth:
         """Record whether the database can be used."""
         self._become(replace(self._vitals, broken=broken))
 
-    def _become(self, vitals: Vitals, *, tell: bool = False) -> None:
+    def _become(self, vitals: Vitals, *, recovered: bool = False) -> None:
         before, self._vitals = self._vitals, vitals
         health = health_of(vitals)
-        if tell or health is not health_of(before):
+        if recovered or health is not health_of(before):
             self._telemetry.emit(
                 Event.HEALTH_CHANGED,
                 level=_LEVELS[health],
                 health=health.value,
                 was=health_of(before).value,
                 consecutiveFailures=vitals.consecutive_failures,
-                recoveredAfter=before.consecutive_failures if tell else None,
+                recoveredAfter=before.consecutive_failures if recovered else None,
                 errorPatterns=dict(vitals.error_patterns),
                 halted=list(vitals.halted),
             )

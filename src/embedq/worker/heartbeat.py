@@ -41,7 +41,7 @@ class Heartbeat:
         *,
         interval: timedelta,
         span: timedelta,
-        crew: Callable[[], Sequence[Member]],
+        workers: Callable[[], Sequence[Member]],
         on_resume: Callable[[], None],
     ) -> None:
         """Beat every `interval` for these workers, renewing for `span`; `on_resume` is called in this thread."""
@@ -49,10 +49,10 @@ class Heartbeat:
         self._telemetry = telemetry
         self._interval = interval
         self._span = span
-        self._crew = crew
+        self._workers = workers
         self._on_resume = on_resume
         self._resumes = 0
-        self._told: dict[WorkerId, HealthReport] = {}
+        self._reported: dict[WorkerId, HealthReport] = {}
         self._troubles: dict[str, Trouble] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
@@ -91,7 +91,7 @@ class Heartbeat:
                 await self._try("renew", self._renew)
                 await self._try("beat", self._beat)
             else:
-                await self._try("tell", self._tell)
+                await self._try("tell", self._report)
 
     async def _is_over(self, seconds: float) -> bool:
         if self._stopped is None:
@@ -105,7 +105,7 @@ class Heartbeat:
 
     async def _renew(self) -> None:
         """Renew all leases in one call, and report those that are lost."""
-        held = {member: member.held.all() for member in self._crew()}
+        held = {member: member.held.all() for member in self._workers()}
         leases = [lease for some in held.values() for lease in some]
         if not leases:
             return
@@ -113,21 +113,21 @@ class Heartbeat:
         for member, some in held.items():
             lost = member.held.lose(lease for lease in some if lease.job_id not in ours)
             if lost:
-                self._tell_lost(member, lost)
+                self._report_lost(member, lost)
 
     async def _beat(self) -> None:
-        self._told.clear()
-        await self._tell()
+        self._reported.clear()
+        await self._report()
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         """Report the workers whose health changed."""
-        for member in self._crew():
+        for member in self._workers():
             report = member.report()
-            if self._told.get(member.info.id) == report:
+            if self._reported.get(member.info.id) == report:
                 continue
             if not await self._store.beat(member.info.id, report):
                 await self._store.register(member.info)
-            self._told[member.info.id] = report
+            self._reported[member.info.id] = report
 
     async def _look(self) -> None:
         resumes = await self._store.resumes()
@@ -144,7 +144,7 @@ class Heartbeat:
         else:
             trouble.over()
 
-    def _tell_lost(self, member: Member, lost: Sequence[Lease]) -> None:
+    def _report_lost(self, member: Member, lost: Sequence[Lease]) -> None:
         self._telemetry.emit(
             Event.LEASE_LOST,
             level="warning",

@@ -55,16 +55,16 @@ class InFlight:
 
     def finish(self, claim: Claim) -> None:
         """Wake the waiters of this claim: it gets no more vectors."""
-        self._leave(claim, (name for name in claim.hashes if name not in claim.found))
+        self._remove(claim, (name for name in claim.hashes if name not in claim.found))
         claim.finished.set()
 
     def release(self, claim: Claim) -> None:
         """Remove a claim: its vectors are stored, or will not be."""
-        self._leave(claim, claim.hashes)
+        self._remove(claim, claim.hashes)
         for lookup in self._lookups:
             lookup.stored_since.update(claim.hashes)
 
-    def _leave(self, claim: Claim, hashes: Iterable[ContentHash]) -> None:
+    def _remove(self, claim: Claim, hashes: Iterable[ContentHash]) -> None:
         for name in hashes:
             if self._claims.get(name) is claim:
                 del self._claims[name]

@@ -24,7 +24,7 @@ class Leftover:
         """Retry these in the background."""
         self._outcomes += outcomes
         if outcomes and self._task is None:
-            self._task = asyncio.create_task(self._come_back())
+            self._task = asyncio.create_task(self._retry())
 
     async def take(self) -> Sequence[Outcome]:
         """Stop retrying; return the outcomes that are left."""
@@ -35,13 +35,13 @@ class Leftover:
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
-    async def _come_back(self) -> None:
+    async def _retry(self) -> None:
         pause = FIRST_PAUSE
         while self._outcomes:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-            told = list(self._outcomes)
-            held = await self._settle(told)
-            since = self._outcomes[len(told) :]
-            self._outcomes = [outcome for outcome in told if outcome.lease.job_id in held] + since
+            sent = list(self._outcomes)
+            held = await self._settle(sent)
+            since = self._outcomes[len(sent) :]
+            self._outcomes = [outcome for outcome in sent if outcome.lease.job_id in held] + since
         self._task = None

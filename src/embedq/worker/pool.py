@@ -129,21 +129,21 @@ class Pool:
             try:
                 await runner.run()
             except StoreUnusable as error:
-                await self._wait_for_a_person(error)
+                await self._wait_for_operator(error)
             except Exception as error:  # noqa: BLE001 a service loop: a worker that dies is restarted
                 deaths = 1 if runner.has_worked else deaths + 1
                 span = delay(RESTARTING, deaths - 1, self._timing.chance())
-                self._tell_restart(info, error, deaths, span)
-                await context.nap(span)
+                self._report_restart(info, error, deaths, span)
+                await context.sleep(span)
             self._runners[info.id] = Runner(context, embedders, info)
 
-    async def _wait_for_a_person(self, error: StoreUnusable) -> None:
+    async def _wait_for_operator(self, error: StoreUnusable) -> None:
         self._revived.clear()
         self._telemetry.emit(Event.STORE_TROUBLE, level="critical", act="halt", error=str(error), code=error.code)
         self._health.set_broken(broken=True)
         await first_of(self._revived.wait(), self._stopping.wait())
 
-    def _tell_restart(self, info: WorkerInfo, error: Exception, deaths: int, span: timedelta) -> None:
+    def _report_restart(self, info: WorkerInfo, error: Exception, deaths: int, span: timedelta) -> None:
         fault = fault_of(error)
         self._telemetry.emit(
             Event.RUNNER_RESTARTED,
@@ -170,7 +170,7 @@ class Pool:
             self._telemetry,
             interval=self._options.heartbeat,
             span=self._options.lease,
-            crew=lambda: list(self._runners.values()),
+            workers=lambda: list(self._runners.values()),
             on_resume=on_resume,
         )
 

@@ -59,11 +59,11 @@ class Runner:
         """Work until the pool stops. In any case all leases are settled or released at the end."""
         try:
             while not self._context.stopping.is_set():
-                await self._stretch()
+                await self._run_until_error()
         finally:
-            await self._put_down()
+            await self._settle_and_release()
 
-    async def _stretch(self) -> None:
+    async def _run_until_error(self) -> None:
         """Work until a store error, then settle or release all leases and back off."""
         batch: Batch | None = None
         try:
@@ -75,16 +75,16 @@ class Runner:
             raise
         except StoreError as error:
             self._trouble.met(str(error))
-            await self._put_down()
-            await self._context.nap(delay(TROUBLE, self._troubles, self._context.timing.chance()))
+            await self._settle_and_release()
+            await self._context.sleep(delay(TROUBLE, self._troubles, self._context.timing.chance()))
             self._troubles += 1
 
     async def _find_work(self) -> Batch | None:
         """Poll for work, one idle worker at a time: after a find the next one polls, so only one waits on the store."""
-        async with self._context.seeking:
-            return None if self._context.stopping.is_set() else await self._seek()
+        async with self._context.polling:
+            return None if self._context.stopping.is_set() else await self._poll()
 
-    async def _seek(self) -> Batch | None:
+    async def _poll(self) -> Batch | None:
         self._embedders.changed.clear()
         if self._embedders.is_stale() and not self._embedders.is_empty:
             await self._embedders.refresh()
@@ -106,19 +106,19 @@ class Runner:
         """Process one batch from leases to settle; return the next."""
         self._batches += 1
         self._batch = batch
-        self._look_ahead(batch.leases)
+        self._prefetch(batch.leases)
         started = self._context.timing.monotonic()
         await batch.run()
         is_slow = self._context.timing.monotonic() - started > SLOW_SECONDS
-        ahead = await self._arrived()
+        ahead = await self._prefetched()
         unstarted = ahead if ahead and await self._must_return(ahead, batch, is_slow=is_slow) else None
         kept = None if unstarted else ahead
-        self._hand_over(batch, unstarted.leases if unstarted else (), prefetch=kept is not None)
+        self._settle_in_background(batch, unstarted.leases if unstarted else (), prefetch=kept is not None)
         if self._embedders.is_stale():
             await self._embedders.refresh()
-        return kept or await self._arrived()
+        return kept or await self._prefetched()
 
-    def _look_ahead(self, leases: Sequence[Lease]) -> None:
+    def _prefetch(self, leases: Sequence[Lease]) -> None:
         """Prefetch the next batch, unless this one has emptied the queue or may crash the worker."""
         full = len(leases) >= self._context.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
         ask = self._ask(prefetch=True)
@@ -134,7 +134,7 @@ class Runner:
             return True
         return is_slow and await self._context.store.paused()
 
-    def _hand_over(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
+    def _settle_in_background(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
         """Settle a batch, and release unstarted leases, while the next one is with the embedder."""
         outcomes = [*batch.outcomes, *map(Released, unstarted)]
         waits = self._context.stopping.is_set() or (prefetch and self._batches % SOLO_LEASE_EVERY == 0)
@@ -149,7 +149,7 @@ class Runner:
         """Make a batch of leases, and start looking up known vectors of their texts."""
         if not leases:
             return None
-        batch = Batch(self._context, self._embedders, leases, worker=self.info.id, flush=self._give_up_ahead)
+        batch = Batch(self._context, self._embedders, leases, worker=self.info.id, flush=self._flush)
         self._keep(batch.look_up())
         return batch
 
@@ -159,12 +159,12 @@ class Runner:
         finally:
             batch.release()
 
-    async def _give_up_ahead(self, outcomes: Sequence[Outcome]) -> None:
+    async def _flush(self, outcomes: Sequence[Outcome]) -> None:
         """Before a batch waits: settle what it has done, and release the prefetched leases."""
-        ahead = await self._arrived()
+        ahead = await self._prefetched()
         await self._do(self._settler.settle([*outcomes, *map(Released, ahead.leases if ahead else ())]))
 
-    async def _put_down(self) -> None:
+    async def _settle_and_release(self) -> None:
         """Settle what is done and release the rest."""
         await asyncio.gather(*self._pending, *([self._ahead] if self._ahead else []), return_exceptions=True)
         self._ahead, batch, self._batch = None, self._batch, None
@@ -182,7 +182,7 @@ class Runner:
             if batch is not None:
                 batch.release()
 
-    async def _arrived(self) -> Batch | None:
+    async def _prefetched(self) -> Batch | None:
         """Wait for the prefetched batch."""
         if self._ahead is None:
             return None

@@ -28,7 +28,7 @@ class Timing:
     chance: Callable[[], float] = random.random
 
 
-class Patience:
+class StartupRetry:
     """Retries the steps of a startup for a bounded time while the database is unreachable."""
 
     def __init__(self, telemetry: Telemetry, span: timedelta, timing: Timing | None = None) -> None:
@@ -38,7 +38,7 @@ class Patience:
         self._end = self._timing.monotonic() + span.total_seconds()
         self.waited = False  # whether the database was unreachable
 
-    async def insist(self, act: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, act: Callable[[], Awaitable[T]]) -> T:
         """Run an idempotent step, retrying with backoff while the database is unreachable; other errors are raised."""
         tries = 0
         while True:

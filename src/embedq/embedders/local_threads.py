@@ -25,7 +25,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-class Crew:
+class ModelThreads:
     """One thread per core; urgent work first, otherwise in order of arrival."""
 
     def __init__(self, threads: int | None = None) -> None:
