@@ -95,7 +95,7 @@ class Connection(HttpToolsProtocol):
     config: BoundedConfig
 
     def __init__(self, config: BoundedConfig, *args: Any, **others: Any) -> None:  # noqa: ANN401 uvicorn's own
-        """Register with the limiter of this configuration."""
+        """Use the limiter of this configuration."""
         super().__init__(config, *args, **others)
         self._limiter = config.limiter
         self._bounds = config.limiter.bounds
@@ -164,7 +164,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(BUSY, "all connections are busy: try again in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Unregister from the limiter."""
+        """Mark the connection as ended."""
         self.ended = True
         super().connection_lost(exc)
 

@@ -1,4 +1,4 @@
-"""Retries at startup: wait for a database that is unreachable, but not for one that refuses the connection."""
+"""Retries at startup: wait for an unreachable database; any other error is raised at once."""
 
 import asyncio
 import random

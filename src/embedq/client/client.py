@@ -90,7 +90,7 @@ class Client:
     async def get(
         self,
         collection: str,
-        id: str,  # noqa: A002 the contract's own word
+        id: str,  # noqa: A002 the API's own name
         *,
         with_vector: bool = False,
         tenant: str | None = None,
@@ -124,7 +124,7 @@ class Client:
     async def patch(
         self,
         collection: str,
-        id: str,  # noqa: A002 the contract's own word
+        id: str,  # noqa: A002 the API's own name
         changes: Mapping[str, Any],
         *,
         tenant: str | None = None,
@@ -161,14 +161,14 @@ class Client:
         self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)
         return gone
 
-    async def regenerate(self, collection: str, id: str, *, tenant: str | None = None) -> Receipt:  # noqa: A002 the contract's own word
+    async def regenerate(self, collection: str, id: str, *, tenant: str | None = None) -> Receipt:  # noqa: A002 the API's own name
         """Embed a record again, even if its vector is current."""
         return await self.enqueue(collection, id, force=True, tenant=tenant)
 
     async def enqueue(
         self,
         collection: str,
-        id: str,  # noqa: A002 the contract's own word
+        id: str,  # noqa: A002 the API's own name
         *,
         force: bool = False,
         priority: PriorityLike = None,
@@ -189,7 +189,7 @@ class Client:
         *,
         k: int = 10,
         mode: SearchMode | str = SearchMode.AUTO,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 the contract's own word
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 the API's own name
         tenant: str | None = None,
     ) -> Answer:
         """Find records by meaning, by words, or both; the answer says how it was found and how fresh it is.

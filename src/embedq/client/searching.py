@@ -59,7 +59,7 @@ class Searching:
         *,
         k: int,
         mode: SearchMode | str,
-        filter: Mapping[str, Any] | None,  # noqa: A002 the contract's own word
+        filter: Mapping[str, Any] | None,  # noqa: A002 the API's own name
         tenant: str | None,
     ) -> Asked:
         """Parse a search request, or refuse it."""

@@ -116,7 +116,7 @@ class Operator:
         await self._known(which.collection)
         return await self._store.jobs(which, limit=limit, cursor=cursor)
 
-    async def job(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
+    async def job(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the API's own name
         """Read one job."""
         check_tenant(tenant)
         job = await self._store.job(JobId(id))
@@ -124,7 +124,7 @@ class Operator:
             raise _no_job(id)
         return job
 
-    async def cancel(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
+    async def cancel(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the API's own name
         """Cancel a job that is pending or processing; a finished one stays as it is: Conflict."""
         before = await self.job(id, tenant=tenant)
         if before.status not in {JobStatus.PENDING, JobStatus.RETRYING, JobStatus.PROCESSING}:
@@ -153,7 +153,7 @@ class Operator:
         check_tenant(tenant)
         return await self._store.dead_stats(tenant=tenant)
 
-    async def replay(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
+    async def replay(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the API's own name
         """Arm one failed or cancelled job again."""
         check_tenant(tenant)
         if not await self._store.revive(JobFilter(tenant=tenant), job=JobId(id), limit=1):
@@ -213,7 +213,7 @@ class Operator:
     async def register(
         self,
         *,
-        id: str | None = None,  # noqa: A002 the contract's own word
+        id: str | None = None,  # noqa: A002 the API's own name
         host: str = "",
         pid: int = 0,
         version: str = "",
@@ -229,7 +229,7 @@ class Operator:
         await self._store.register(info)
         return info
 
-    async def beat(self, id: str, report: HealthReport | None = None) -> None:  # noqa: A002 the contract's own word
+    async def beat(self, id: str, report: HealthReport | None = None) -> None:  # noqa: A002 the API's own name
         """Record a worker's heartbeat and health; for the fleet no worse than degraded, since it is not verified."""
         if not await self._store.beat(WorkerId(id), at_worst_degraded(report or HealthReport())):
             raise NotFound(f"no worker {id!r}: register it first")

@@ -66,8 +66,8 @@ async def _arm(store: Keeping, name: str, allowance: _Allowance, report: Progres
         chunk = await store.missing(name, after=after, limit=allowance.chunk)
         if not chunk:
             break
-        needy = [record.id for record in chunk if record.needs_job]
-        armed += await store.reconcile(name, needy) if needy else 0
+        to_arm = [record.id for record in chunk if record.needs_job]
+        armed += await store.reconcile(name, to_arm) if to_arm else 0
         missing, after = missing + len(chunk), chunk[-1].key
         allowance.spend(len(chunk))
         report(name, len(chunk))

@@ -52,7 +52,7 @@ class Declaring(Protocol):
 
 
 class Writing(Protocol):
-    """The application's side: a write arms its jobs in the same transaction."""
+    """The application's side: a write also arms its jobs."""
 
     async def put(
         self,

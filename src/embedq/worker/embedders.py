@@ -14,7 +14,7 @@ from embedq.worker.embedder_state import Availability, EmbedderState
 
 Build = Callable[[EmbedderName], Embedder]  # may block; its provider owns the embedders and closes them
 
-PROBE = "Is anybody there?"  # harmless: if even this fails, it is not the texts' fault
+PROBE = "Is anybody there?"  # harmless: if this fails, the embedder is at fault
 REFRESH_EVERY = timedelta(seconds=5)  # how soon a busy worker sees a new space
 
 

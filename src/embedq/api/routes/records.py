@@ -62,7 +62,7 @@ async def list_records(
 )
 async def read_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     client: TheClient,
     include: Annotated[Literal["vector"] | None, Query(description="What to add to the record.")] = None,
     tenant: OfTenant = None,
@@ -75,7 +75,7 @@ async def read_record(
 @router.patch("/collections/{collection:segment}/records/{id:segment}", responses=documented(400, 404, 409, 507))
 async def patch_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     body: Changes,
     client: TheClient,
     tenant: OfTenant = None,
@@ -88,7 +88,7 @@ async def patch_record(
 @router.delete("/collections/{collection:segment}/records/{id:segment}", responses=documented(404, 507))
 async def delete_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     client: TheClient,
     purge: Annotated[bool, Query(description="Remove text and vector for good.")] = False,  # noqa: FBT002 a query parameter has a name
     tenant: OfTenant = None,
@@ -103,7 +103,7 @@ async def delete_record(
 )
 async def regenerate_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     client: TheClient,
     tenant: OfTenant = None,
 ) -> Receipt:
