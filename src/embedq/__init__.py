@@ -9,8 +9,8 @@ __all__ = ["EmbedQ", "__version__", "open"]
 _FOUND_IN = {"EmbedQ": "embedq.app", "open": "embedq.app"}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 whatever the name stands for
-    """Meet the adapters only when they are asked for: the nouns stay light to import."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 the type depends on the name
+    """Import the adapters only when they are used, so that the data types stay light to import."""
     if name not in _FOUND_IN:
         raise AttributeError(f"module 'embedq' has no attribute {name!r}")
     return getattr(import_module(_FOUND_IN[name]), name)

@@ -1,4 +1,4 @@
-"""What is asked of an embedder and what it answers: nouns that hold facts and decide nothing."""
+"""The input and output types of embedders, without logic."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,7 +8,7 @@ from embedq.model import Vector
 
 
 class Purpose(StrEnum):
-    """What texts are embedded for. Some models embed a query in another way than a document."""
+    """What texts are embedded for. Some models embed queries and documents differently."""
 
     DOCUMENT = "document"
     QUERY = "query"
@@ -16,7 +16,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderLimits:
-    """What an embedder takes at once and per minute. None: no limit is known."""
+    """What an embedder accepts per call and per minute. None: no limit is known."""
 
     inputs: int  # texts per call
     tokens_per_text: int | None = None
@@ -27,16 +27,16 @@ class EmbedderLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a provider said of one of its rate limits. None: it did not say."""
+    """One of a provider's rate limits, as it reported it. None: not reported."""
 
-    limit: int | None = None  # per interval, whose length providers do not tell
+    limit: int | None = None  # per interval, whose length providers do not report
     remaining: int | None = None
-    reset_after: timedelta | None = None  # until the whole limit is there again
+    reset_after: timedelta | None = None  # until the full limit is available again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldLimits:
-    """The rate limits that came with a provider's answer."""
+    """The rate limits that a provider reported with its answer."""
 
     requests: Allowance | None = None
     tokens: Allowance | None = None
@@ -47,13 +47,13 @@ class Embeddings:
     """An embedder's answer to one call."""
 
     vectors: Vector  # one row per text, in their order
-    tokens: int | None = None  # used by this call; None: the provider does not say
+    tokens: int | None = None  # used by this call; None: not reported
     told: ToldLimits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What calls of a provider take of a budget."""
+    """What calls of a provider take from a budget."""
 
     requests: int = 1
     tokens: int = 0

@@ -1,4 +1,4 @@
-"""The few kinds of error. Adapters translate theirs into these at the border and keep the original as cause."""
+"""The kinds of error. Adapters translate theirs into these and keep the original as the cause."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,7 +21,7 @@ class EmbedderError(EmbedqError):
 
 
 class Transient(EmbedderError):
-    """It may go better another time: timeouts, 5xx, a wrong count, a body cut short, NaN."""
+    """It may succeed later: timeouts, 5xx, a wrong count, a truncated body, NaN."""
 
     code = "transient"
 
@@ -39,7 +39,7 @@ class Unavailable(EmbedderError):
 
 
 class Critical(EmbedderError):
-    """Nothing goes until a person acts: a bad key, a bad setting."""
+    """Nothing works until an operator acts: a bad key, a bad setting."""
 
     code = "critical"
 
@@ -50,13 +50,13 @@ class NotNow(EmbedderError):
     code = "not_now"
 
     def __init__(self, message: str, *, retry_after: timedelta | None = None, code: str | None = "429") -> None:
-        """Keep how long it asked for, if it said."""
+        """Keep the requested wait, if there was one."""
         super().__init__(message, code=code)
         self.retry_after = retry_after
 
 
 class Refused(EmbedqError):
-    """The caller's request cannot be taken as it is. Nothing was written."""
+    """The caller's request is not acceptable. Nothing was written."""
 
     code = "refused"
 
@@ -73,7 +73,7 @@ class Invalid(Refused):
 
 
 class Forbidden(Refused):
-    """The caller may not ask for this; the operator may."""
+    """The caller may not do this; the operator may."""
 
     code = "forbidden"
 
@@ -85,7 +85,7 @@ class NotFound(Refused):
 
 
 class Conflict(Refused):
-    """It contradicts what is there: another tenant's id, another embedder over existing records."""
+    """It conflicts with stored data: another tenant's id, another embedder over existing records."""
 
     code = "conflict"
 
@@ -97,7 +97,7 @@ class TooLarge(Refused):
 
 
 class SearchUnavailable(Refused):
-    """A query vector cannot be had, and the caller wants no other answer."""
+    """There is no query vector, and the caller asked for a semantic search only."""
 
     code = "search_unavailable"
 
@@ -109,17 +109,17 @@ class SettingsError(EmbedqError):
 
 
 class StoreError(EmbedqError):
-    """The database could not do it now. Nothing was written; it may go better later."""
+    """The database failed. Nothing was written; it may succeed later."""
 
     code = "store_unavailable"
 
 
 class StoreUnreachable(StoreError):
-    """No answer came: the database is down, is being started, or is cut off."""
+    """No answer: the database is down, is starting, or is not reachable over the network."""
 
 
 class StoreBusy(StoreError):
-    """Somebody's open transaction holds what is to be written."""
+    """Another open transaction holds a lock on what is to be written."""
 
     code = "store_busy"
 
@@ -137,6 +137,6 @@ class StoreReadOnly(StoreError):
 
 
 class StoreUnusable(StoreError):
-    """A person must act: corrupt, not a database, from a newer version, or gone from its place."""
+    """An operator must act: corrupt, not a database, from a newer version, or missing."""
 
     code = "store_unusable"

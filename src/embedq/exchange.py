@@ -1,4 +1,4 @@
-"""What a corpus and a job store tell each other where they are two databases."""
+"""What a corpus and a job store exchange if they are two databases."""
 
 from datetime import timedelta
 from enum import Enum, auto
@@ -8,7 +8,7 @@ from embedq.model import ContentHash, JobId, JobStatus, Reason, RecordId
 
 
 class Cause(Enum):
-    """Why a record is named to the queue."""
+    """Why the corpus passes a record to the queue."""
 
     PUT = auto()
     BY_HAND = auto()
@@ -22,29 +22,29 @@ class Written(NamedTuple):
     hash: ContentHash
     tenant: str | None
     priority: int  # the record's own, or the collection's
-    same: bool  # it was live with this text already
+    same: bool  # it was already live with this text
     current: bool  # a vector of this text is stored for it
     given_up: bool  # its text was given up on
 
 
 class Standing(NamedTuple):
-    """A live record as a corpus knows it."""
+    """A live record as the corpus sees it."""
 
     id: RecordId
     hash: ContentHash
     tenant: str | None
     current: bool
     given_up: bool
-    key: str = ""  # of a list of what is missing: pass the last one back to go on
+    key: str = ""  # of the list of missing vectors: pass the last one back to continue
 
 
 class Text(NamedTuple):
-    """A live record's text as a worker needs it, all of it read together."""
+    """A live record's text for a worker, read in one statement."""
 
     text: str
     hash: ContentHash
     current: bool
-    erasure: int | None  # another by the time of a settle if the text was removed for good since
+    erasure: int | None  # differs at the settle if the text was erased since
 
 
 class Loss(NamedTuple):
@@ -56,7 +56,7 @@ class Loss(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How many live records a collection has, and how they stand."""
+    """How many live records a collection has, by embedding status."""
 
     records: int
     missing: int
@@ -65,7 +65,7 @@ class Sizes(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """A record that may need a job, with what the corpus knows of it."""
+    """A record that may need a job, with what the corpus knows about it."""
 
     id: RecordId
     hash: ContentHash
@@ -79,7 +79,7 @@ class Arm(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """What became of an `Arm`: the record's job, if there is one, and whether it was armed."""
+    """The result of an `Arm`: the record's job, if there is one, and whether it was armed."""
 
     job_id: JobId | None
     armed: bool
@@ -95,7 +95,7 @@ class JobState(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """How many jobs of a collection are on their way, and how long the oldest of them waits."""
+    """How many jobs of a collection are open, and how long the oldest has waited."""
 
     jobs: int
     oldest: timedelta | None

@@ -1,4 +1,4 @@
-"""One JSON line per event. Keys never stand in it; texts only as length and hash, unless asked for."""
+"""One JSON line per event. It never contains keys; texts only as length and hash, unless configured."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from embedq.telemetry import Event, Facts
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 HIDDEN = "[hidden]"
-LEAST_SECRET = 4  # a shorter value would blot out half of every line
+LEAST_SECRET = 4  # redacting a shorter value would make lines unreadable
 TEXT_FACTS = frozenset({"text", "texts", "query", "words", "observations"})
 
 
@@ -30,7 +30,7 @@ class Journal:
         log_text: bool = False,
         secrets: Iterable[str] = (),
     ) -> None:
-        """Write to this stream (stderr if none) what is at least of this level, without these secrets."""
+        """Write events of at least this level to this stream (stderr if none), without these secrets."""
         self._least = LEVELS[level]
         self._log_text = log_text
         self._secrets = tuple(secret for secret in secrets if len(secret) >= LEAST_SECRET)
@@ -56,7 +56,7 @@ class Journal:
         return self._plain(_named(value) if name in TEXT_FACTS and not self._log_text else value)
 
     def _plain(self, value: object) -> object:
-        """Write a fact as JSON can hold it."""
+        """Convert a fact to what JSON can hold."""
         match value:
             case Mapping():
                 return {self._scrub(str(key)): self._fact(str(key), item) for key, item in value.items()}
@@ -71,11 +71,11 @@ class Journal:
     def _scrub(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        return text.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written
+        return text.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be encoded
 
 
 def _named(value: object) -> object:
-    """Name a text by its length and hash; what is no text, such as how many there were, stays."""
+    """Replace a text by its length and hash; other values, such as counts, stay."""
     if isinstance(value, list | tuple):
         return [_named(item) for item in value]
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What happened and how things stand, for Prometheus: events are counted, the rest is read at each scrape."""
+"""Metrics for Prometheus: events are counted, gauges are read from the database at each scrape."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -66,7 +66,7 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 TABLE: tuple[
     tuple[str, str, tuple[str, ...], str], ...
-] = (  # name, kind, labels, meaning: the reference page is made of it
+] = (  # name, kind, labels, meaning: the reference page is generated from it
     *((f"{name}_total", "counter", labels, meaning) for name, (meaning, labels) in COUNTERS.items()),
     *((name, "histogram", labels, meaning) for name, (meaning, labels, _) in HISTOGRAMS.items()),
     (LATENCY[0], "histogram", (), LATENCY[1]),
@@ -75,7 +75,7 @@ TABLE: tuple[
 
 
 class Standing(Protocol):
-    """How the queue stands at one moment."""
+    """The state of the queue at one moment."""
 
     @property
     def counts(self) -> Mapping[str, Counts]:
@@ -109,23 +109,23 @@ class Standing(Protocol):
 
 
 class Spread:
-    """A histogram that takes a whole batch in one step: it is told on the database's writer thread."""
+    """A histogram that adds a whole batch in one step, since it runs on the database's writer thread."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Count by these upper bounds."""
+        """Use these upper bounds."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
         self._lock = Lock()
 
     def add(self, seconds: float, count: int) -> None:
-        """Note that this many took so long."""
+        """Add `count` observations of `seconds`."""
         with self._lock:
             self._counts[bisect_left(self._bounds, seconds)] += count
             self._sum += seconds * count
 
     def family(self, name: str, meaning: str) -> Metric:
-        """Write it for a scrape."""
+        """Export it for a scrape."""
         with self._lock:
             totals, spent = list(accumulate(self._counts)), self._sum
         names = [*(f"{float(bound)}" for bound in self._bounds), "+Inf"]
@@ -133,10 +133,10 @@ class Spread:
 
 
 class Metrics:
-    """Counts events, and writes all figures. Hand it to `Telemetry` as a handler."""
+    """Counts events, and exports all metrics. Pass it to `Telemetry` as a handler."""
 
     def __init__(self) -> None:
-        """Start at zero, in a registry of its own: several can live in one process."""
+        """Start at zero, in a separate registry: one process may have several."""
         self._registry = CollectorRegistry(auto_describe=False)
         self._counters = {
             name: Counter(name, meaning, labels, registry=self._registry)
@@ -148,18 +148,18 @@ class Metrics:
         }
         self._latency = Spread(SLOW)
 
-    def __call__(self, event: Event, level: str, facts: Facts) -> None:  # noqa: ARG002 the contract of a handler
+    def __call__(self, event: Event, level: str, facts: Facts) -> None:  # noqa: ARG002 a handler's signature
         """Count one event."""
         self._add("embedq_events", 1, event.value)
         if (note := _NOTES.get(event)) is not None:
             note(self, facts)
 
     def requested(self, method: str, route: str, seconds: float) -> None:
-        """Note how long a request took."""
+        """Record how long a request took."""
         self._time("embedq_http_request_seconds", seconds, method, route)
 
     def written(self, standing: Standing | None) -> bytes:
-        """Write all figures; None: the database did not answer."""
+        """Export all metrics; None: the database did not answer."""
         scrape = CollectorRegistry(auto_describe=False)
         scrape.register(_Scrape([*self._counted(), *_standing(standing)]))
         return generate_latest(scrape)
@@ -209,7 +209,7 @@ class Metrics:
 
 
 def _counting(name: str, *names: str) -> Callable[[Metrics, Facts], None]:
-    """Count what the first of these facts says."""
+    """Count by the first of these facts."""
     return lambda metrics, facts: metrics._add(name, _number(facts, *names))  # noqa: SLF001 part of the class, written as a table
 
 
@@ -232,7 +232,7 @@ _NOTES: Mapping[Event, Callable[[Metrics, Facts], None]] = {
 
 
 def _number(facts: Facts, *names: str) -> float:
-    """Read a count: a number, or the length of a list; an event that says none stands for one."""
+    """Read a count: a number, or the length of a list; an event without one counts as one."""
     value = next((facts[name] for name in names if name in facts), 1)
     if isinstance(value, Sized) and not isinstance(value, str):
         return len(value)
@@ -240,13 +240,13 @@ def _number(facts: Facts, *names: str) -> float:
 
 
 class _Scrape:
-    """All figures of one scrape."""
+    """All metrics of one scrape."""
 
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Sequence[Metric]:
-        """Hand them over."""
+        """Return them."""
         return self._families
 
 

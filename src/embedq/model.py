@@ -1,4 +1,4 @@
-"""The nouns of embedq. They hold facts and decide nothing."""
+"""The data types of embedq, without logic."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ WorkerId = NewType("WorkerId", str)
 SpaceId = NewType("SpaceId", str)  # a space's name, the same in every database
 ContentHash = NewType("ContentHash", bytes)  # SHA-256 of the text in UTF-8
 Vector = NDArray[np.float32]
-Attributes = Mapping[str, Any]  # what JSON can hold
+Attributes = Mapping[str, Any]  # a JSON object
 T = TypeVar("T")
 
 
@@ -89,25 +89,25 @@ class EmbedderName:
 
     provider: str
     model: str
-    dimensions: int | None = None  # None: known by the embedder, or learnt from its first good answer
+    dimensions: int | None = None  # None: known by the embedder, or learned from its first valid answer
 
     def __str__(self) -> str:
-        """Write the name as it is written in settings."""
+        """Format the name as in settings."""
         asked = f"@{self.dimensions}" if self.dimensions else ""
         return f"{self.provider}:{self.model}{asked}" if self.model else f"{self.provider}{asked}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Provider, model, dimensions and version: vectors of two spaces never meet."""
+    """Provider, model, dimensions and version: vectors of two spaces are never compared."""
 
-    embedder: EmbedderName  # what builds it; its dimensions are those asked for
-    dimensions: int | None  # fixed by the first good answer, None before it
+    embedder: EmbedderName  # with the dimensions that were requested
+    dimensions: int | None  # fixed by the first valid answer, None before it
     version: int = 1
 
     @property
     def id(self) -> SpaceId:
-        """Tell it from all others by what was asked for. Databases compute the same from their columns."""
+        """Identify it by what was requested. Databases compute the same from their columns."""
         asked = self.embedder.dimensions or 0
         return SpaceId(f"{self.embedder.provider}:{self.embedder.model}@{asked}/{self.version}")
 
@@ -133,7 +133,7 @@ class Declaration:
 
     name: str
     embedder: EmbedderName
-    text_from: tuple[str, ...] | None = None  # attribute names, joined in order; None: a record brings its own text
+    text_from: tuple[str, ...] | None = None  # attribute names, joined in order; None: a record has its own text
     priority: Priority = Priority.NORMAL
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
@@ -148,7 +148,7 @@ class Collection:
 
 
 class NewRecord(NamedTuple):
-    """A record as an application hands it in. A tuple, because they come by the thousand."""
+    """A record as an application passes it in. A tuple, because there are thousands per call."""
 
     id: RecordId
     text: str | None = None
@@ -159,16 +159,16 @@ class NewRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """A partial change of a record: attributes are merged, a null takes one away."""
+    """A partial change of a record: attributes are merged, a null removes one."""
 
     text: str | None = None
     attributes: Attributes | None = None
     priority: Priority | None = None
-    tenant: str | None = None  # not a change: the tenant the record must belong to
+    tenant: str | None = None  # not a change, but the tenant that the record must belong to
 
 
 class Receipt(NamedTuple):
-    """What a writer gets back for one record. A tuple, as what came in."""
+    """What a writer gets back for one record. A tuple, like the record."""
 
     id: RecordId
     embedding_status: EmbeddingStatus
@@ -186,8 +186,8 @@ class Record:
     tenant: str | None
     hash: ContentHash
     embedding_status: EmbeddingStatus
-    reason: Reason | None  # why there is no vector, if its text was given up on
-    truncated: bool  # the vector stands for the beginning of the text only
+    reason: Reason | None  # why there is no vector, if its text was given up
+    truncated: bool  # the vector covers the beginning of the text only
     job_id: JobId | None
     created_at: datetime
     updated_at: datetime
@@ -201,33 +201,33 @@ class Lease(NamedTuple):
     collection: str
     record_id: RecordId
     space: SpaceId
-    text: str | None  # None: the record is gone
-    hash: ContentHash  # of this text, read with it: what the vector will be stored under
+    text: str | None  # None: the record was deleted
+    hash: ContentHash  # of this text, read with it; the vector is stored under it
     current: bool  # a vector of this text is stored already
     forced: bool  # embed even so, and from the provider
     attempts: int
     crashes: int
     retry: RetryPolicy
-    token: int  # grows with every lease; every later write must show it,
-    nonce: int  # and this beside it: after a failover or a restore a token may come again
+    token: int  # grows with every lease; every later write must carry it,
+    nonce: int  # and this: after a failover or a restore a token may repeat
     until: datetime
-    erasure: int | None = None  # read with the text: another by the time of a settle if it was removed for good since
+    erasure: int | None = None  # read with the text; differs at the settle if the text was erased since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a worker wants to lease."""
+    """A worker's request for leases."""
 
     worker: WorkerId
-    spaces: Sequence[SpaceId]  # those it can embed now; the batch is of one of them
+    spaces: Sequence[SpaceId]  # those it can embed now; the batch is from one of them
     limit: int
     span: timedelta
-    prefetch: bool = False  # True: other work is in hand, so jobs that crashed workers stay where they are
+    prefetch: bool = False  # True: the worker holds other work, so it gets no jobs that crashed workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leased:
-    """The answer to an ask: leases of one space, or none and a hint when to ask again."""
+    """The answer to an `Ask`: leases of one space, or none and a hint when to ask again."""
 
     leases: Sequence[Lease] = ()
     again_after: timedelta | None = None  # until the next waiting job is due; None: nothing waits
@@ -244,7 +244,7 @@ class Fault:
 
 
 class Done(NamedTuple):
-    """The attempt brought a vector, or found that none was needed. A tuple, as the lease is."""
+    """The attempt produced a vector, or none was needed. A tuple, like the lease."""
 
     lease: Lease
     vector: Vector | None = None  # None: the stored vector is current
@@ -253,7 +253,7 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The attempt failed and counts; another is due after a span."""
+    """The attempt failed and counts; the next is due after a span."""
 
     lease: Lease
     fault: Fault
@@ -262,7 +262,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt failed for good: a dead letter."""
+    """The attempt failed permanently: a dead letter."""
 
     lease: Lease
     fault: Fault
@@ -271,16 +271,16 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The attempt did not happen, or does not count: hand the job back."""
+    """The attempt did not happen, or does not count: the job is handed back."""
 
     lease: Lease
     after: timedelta = timedelta(0)
-    refused: Fault | None = None  # the provider's own "not now"; None: nobody was asked
+    refused: Fault | None = None  # the provider's refusal; None: no provider was called
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The record is gone: nothing to embed."""
+    """The record was deleted: nothing to embed."""
 
     lease: Lease
 
@@ -293,7 +293,7 @@ class Settled:
     """The answer to settle: the jobs that were still ours, and the next leases if they were asked for."""
 
     jobs: frozenset[JobId]
-    busy: frozenset[JobId] = frozenset()  # still ours, but somebody holds them just now: keep them and come back
+    busy: frozenset[JobId] = frozenset()  # still ours, but locked by another transaction: keep them and retry
     next: Leased = field(default_factory=Leased)
 
 
@@ -325,7 +325,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs are meant."""
+    """Selects jobs."""
 
     status: JobStatus | None = None
     collection: str | None = None
@@ -335,7 +335,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some of a list, and where it goes on."""
+    """One page of a list, and the cursor of the next."""
 
     items: Sequence[T]
     next_cursor: str | None = None
@@ -355,11 +355,11 @@ class Rescued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A live record without a vector of its current text, and what its job says."""
+    """A live record without a vector of its current text, and its job's status."""
 
-    key: str  # opaque; pass the last one back to go on
+    key: str  # opaque; pass the last one back to continue
     id: RecordId
-    needs_job: bool  # by the rules of reconcile: neither queued, nor given up on, nor cancelled by a person
+    needs_job: bool  # by the rules of reconcile: neither queued, nor given up, nor cancelled by a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,11 +374,11 @@ class Counts:
     records: int = 0
     missing: int = 0
     truncated: int = 0
-    unsure: int = 0  # records of a table that cannot be followed: their texts may be others by now
+    unsure: int = 0  # records of a table that cannot be followed: their texts may have changed
 
     @property
     def uncovered(self) -> int:
-        """Records of which nobody knows that they have a vector of their current text."""
+        """Records that are not known to have a vector of their current text."""
         return max(self.missing, self.unsure)
 
 
@@ -389,7 +389,7 @@ class Freshness:
     coverage: float  # 1.0: every live record is known to have a vector of its current text
     pending: int
     oldest_pending: timedelta | None
-    trouble: str | None = None  # why nobody knows what the current texts are
+    trouble: str | None = None  # why the current texts are not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,8 +399,8 @@ class Query:
     k: int = 10
     filter: Mapping[str, Any] = field(default_factory=dict)  # attribute: a value, or a list or tuple of them
     tenant: str | None = None
-    space: Space | None = None  # whose the query's vector is; a collection that has another: Conflict
-    bare: bool = False  # ids and scores alone: text and attributes of the hits are left empty, and not read
+    space: Space | None = None  # of the query's vector; a collection with another: Conflict
+    bare: bool = False  # only ids and scores: text and attributes of the hits are not read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,18 +429,18 @@ class Answer:
 
     hits: Sequence[Hit]
     mode_used: SearchMode
-    reason: str | None  # why it is not the mode that was asked for
+    reason: str | None  # why it is not the requested mode
     freshness: Freshness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process on a host, told apart from a later one with the same number."""
+    """A process on a host, distinguishable from a later one with the same pid."""
 
     host: str
     boot: str  # changes when the machine restarts
     pid: int
-    born: str  # when this pid was given out, in the kernel's own count
+    born: str  # the process's start time, in the kernel's clock ticks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,9 +462,9 @@ class HealthReport:
     succeeded: int = 0
     failed: int = 0
     last_success_at: datetime | None = None
-    error_patterns: Mapping[str, int] = field(default_factory=dict)  # error code: how often of late
-    halted: Sequence[str] = ()  # embedders that wait for a person
-    troubles: Mapping[str, str] = field(default_factory=dict)  # embedder that halts, rests or fails: what it said
+    error_patterns: Mapping[str, int] = field(default_factory=dict)  # error code: count since the last success
+    halted: Sequence[str] = ()  # embedders that need an operator
+    troubles: Mapping[str, str] = field(default_factory=dict)  # errors of halted, resting or failing embedders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -481,7 +481,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """So many requests and tokens in any span of that length. None: not bound."""
+    """The most requests and tokens in any span of this length. None: unlimited."""
 
     requests: int | None
     interval: timedelta

@@ -85,8 +85,8 @@ async def test_a_chunk_without_content_is_no_pace(opened: Opened) -> None:
 async def test_a_body_that_keeps_its_pace_is_taken(opened: Opened) -> None:
     """The time for a body grows with what has come of it, and no further."""
     async with opened(body_seconds=10, slowest=1) as door:
-        crowd, now = door.server._server._crowd, [0.0]
-        crowd.monotonic = lambda: now[0]
+        limiter, now = door.server._server._limiter, [0.0]
+        limiter.monotonic = lambda: now[0]
         body = b'{"id": "a", "text": "%s"}' % (b"x" * 50)
         head = POST + AUTH + b"Content-Length: %d\r\n\r\n" % len(body)
         wire, late = await door.connect(), await door.connect()
@@ -96,7 +96,7 @@ async def test_a_body_that_keeps_its_pace_is_taken(opened: Opened) -> None:
         await until(lambda: {one._body_bytes for one in held} == {20, 40})
 
         now[0] = 35.0  # ten seconds and twenty bytes are over, ten and forty are not
-        crowd.sweep(held)
+        limiter.sweep(held)
         await wire.send(body[40:])
 
         assert (await wire.head()).startswith(b"HTTP/1.1 201")

@@ -73,10 +73,10 @@ async def test_readiness_costs_one_look_for_all_without_a_key(opened: Opened, mo
             looks.append(1)
             return await health()
 
-        monkeypatch.setattr(door.world.api.state.glance, "_health", counted)
+        monkeypatch.setattr(door.world.api.state.readiness, "_health", counted)
         ask = b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         now = [1000.0]
-        monkeypatch.setattr("embedq.api.glance.monotonic", lambda: now[0])
+        monkeypatch.setattr("embedq.api.readiness.monotonic", lambda: now[0])
         answers = [*await asyncio.gather(*(door.say(ask) for _ in range(20))), await door.say(ask)]
 
         assert {answer[9:12] for answer in answers} == {b"200"}
@@ -88,9 +88,9 @@ async def test_readiness_costs_one_look_for_all_without_a_key(opened: Opened, mo
 
 async def test_a_hanging_database_keeps_no_keyless_caller(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the database does not answer, a caller without a key is told so soon."""
-    monkeypatch.setattr("embedq.api.glance.WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("embedq.api.readiness.WAIT_SECONDS", 0.05)
     async with opened() as door:
-        monkeypatch.setattr(door.world.api.state.glance, "_health", asyncio.Event().wait)
+        monkeypatch.setattr(door.world.api.state.readiness, "_health", asyncio.Event().wait)
 
         answer = await door.say(b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 

@@ -1,4 +1,4 @@
-"""The HTTP door: FastAPI routes over a client and an operator, and the server that runs them."""
+"""The HTTP API: FastAPI routes over a client and an operator, and the server that runs them."""
 
 from embedq.api.application import create_app
 from embedq.api.connections import Bounds

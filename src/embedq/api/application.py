@@ -1,4 +1,4 @@
-"""Puts the API together."""
+"""Assembles the API."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -17,10 +17,10 @@ from starlette.requests import ClientDisconnect
 from embedq import __version__
 from embedq.api import problems
 from embedq.api.choices import Choices
-from embedq.api.glance import Glance
 from embedq.api.guard import OPEN_PATHS, Guard, Keys
 from embedq.api.limits import Limits
 from embedq.api.paths import RawPaths
+from embedq.api.readiness import CachedReadiness
 from embedq.api.routes import ROUTERS
 from embedq.client import Client
 from embedq.errors import EmbedqError, StoreError, StoreUnusable
@@ -48,18 +48,18 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         generate_unique_id_function=lambda route: route.name,
-        docs_url=None,  # our own page loads nothing from elsewhere
+        docs_url=None,  # our own page loads nothing from other hosts
         redoc_url=None,
         redirect_slashes=False,  # a path with an empty id is a mistake, not the list
         middleware=[
-            Middleware(RawPaths),  # first: what follows judges the path as it will be routed
+            Middleware(RawPaths),  # first: the others check the path as it will be routed
             Middleware(Guard, keys=keys, hosts=[settings.host]),
             Middleware(Limits, max_body_bytes=settings.max_request_bytes),
         ],
         exception_handlers=_handlers(telemetry),
     )
     app.state.client, app.state.operator, app.state.metrics = client, operator, metrics
-    app.state.glance = Glance(operator.health)
+    app.state.readiness = CachedReadiness(operator.health)
     app.state.choices = Choices(client, settings.allowed_embedders)
     for router in ROUTERS:
         app.include_router(router)
@@ -103,7 +103,7 @@ def _handlers(telemetry: Telemetry) -> dict[int | type[Exception], Handler]:
 
 
 async def _left(_: Request, __: Exception) -> Response:
-    """Answer nobody: the client has left, and that is no fault of the server."""
+    """Send nothing: the client has disconnected, which is not an error of the server."""
     return problems.answer(problems.TIMED_OUT, "the client left before its answer")
 
 

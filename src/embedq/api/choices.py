@@ -1,4 +1,4 @@
-"""Which embedders a caller may choose: another one may cost money, or send texts to somebody else."""
+"""Which embedders a caller may choose: another one may cost money, or send texts to a third party."""
 
 from embedq.client import Client
 from embedq.errors import Forbidden, Invalid, SettingsError
@@ -8,10 +8,10 @@ VARIABLE = "EMBEDQ_ALLOWED_EMBEDDERS"
 
 
 class Choices:
-    """The embedders that requests may name. What the operator does by hand is not asked about here."""
+    """The embedders that requests may name. It does not restrict the operator."""
 
     def __init__(self, client: Client, allowed: str | None) -> None:
-        """Allow those of a list with commas, all by `*`, or without a list those that are in use."""
+        """Allow those of a comma-separated list, all for `*`, or without a list those that are in use."""
         self._client = client
         names = None if allowed is None else [name.strip() for name in allowed.split(",")]
         self._any = names == [ANY]

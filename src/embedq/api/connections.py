@@ -1,4 +1,4 @@
-"""What a connection may cost before anybody has shown a key: bytes, seconds, and its place among the others."""
+"""Limits on connections before a key is checked: bytes, seconds, and how many there are."""
 
 import time
 from collections import Counter
@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from embedq.api.problems import BUSY, HEAD_TOO_LARGE, MALFORMED, TIMED_OUT, Kind, document
 from embedq.telemetry import Event, Telemetry
 
-QUIET_SECONDS = 60.0  # what happens to connections is told no more often
+QUIET_SECONDS = 60.0  # at most one report about connections per interval
 CLOSING_HEADERS = b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
 
 
@@ -23,21 +23,21 @@ class Bounds:
     connections: int = 512
     head_bytes: int = 32 * 1024  # request line and headers
     headers: int = 128
-    pipelined: int = 16  # requests that were sent before the one under way is answered
-    unread_bytes: int = 1 << 20  # of a body that nobody reads, after its answer
+    pipelined: int = 16  # requests that are sent before the current one is answered
+    unread_bytes: int = 1 << 20  # of a body that no route reads, after its response
     head_seconds: float = 10
-    body_seconds: float = 30  # and as long again as the body takes at the slowest pace
+    body_seconds: float = 30  # plus the time that the body takes at the slowest rate
     unread_seconds: float = 5
-    send_seconds: float = 30  # and as long again as the answer takes at the slowest pace
+    send_seconds: float = 30  # plus the time that the response takes at the slowest rate
     slowest: int = 16 * 1024  # bytes a second
 
 
-class Overstepped(Exception):
-    """A request goes beyond a bound; the parser stops here."""
+class BoundExceeded(Exception):
+    """A request exceeds a bound; raised to stop the parser."""
 
 
-class Crowd:
-    """All connections: admits new ones, ends those that are overdue, and tells of it once a minute."""
+class ConnectionLimiter:
+    """Admits new connections, closes those that are overdue, and reports both once a minute."""
 
     def __init__(
         self, bounds: Bounds, telemetry: Telemetry | None = None, *, monotonic: Callable[[], float] = time.monotonic
@@ -46,11 +46,11 @@ class Crowd:
         self.bounds = bounds
         self.monotonic = monotonic
         self._telemetry = telemetry or Telemetry()
-        self._turned_away: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self._quiet_until = 0.0
 
     def admit(self, new: "Connection", others: Iterable["Connection"]) -> bool:
-        """Make room for a connection: the one that waits longest, of the address that has the most, gives way."""
+        """Make room for a connection: close the longest idle one of the address that has the most."""
         held = [one for one in others if not one.ended and one is not new]
         if len(held) < self.bounds.connections:
             return True
@@ -64,69 +64,69 @@ class Crowd:
         return True
 
     def sweep(self, connections: Iterable["Connection"]) -> None:
-        """End what is overdue, and tell what was turned away since."""
+        """Close overdue connections, and report what was refused since the last report."""
         now = self.monotonic()
         for one in list(connections):
             if one.overdue(now):
                 self.note("timed_out")
-        if self._turned_away and now >= self._quiet_until:
+        if self._refused and now >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
-            self._telemetry.emit(Event.CONNECTIONS_BOUNDED, level="warning", **self._turned_away)
-            self._turned_away.clear()
+            self._telemetry.emit(Event.CONNECTIONS_BOUNDED, level="warning", **self._refused)
+            self._refused.clear()
 
     def note(self, what: str) -> None:
-        """Count what was turned away: a line for each would fill the disk."""
-        self._turned_away[what] += 1
+        """Count a refusal: one log line each would fill the disk."""
+        self._refused[what] += 1
 
 
 class BoundedConfig(uvicorn.Config):
-    """A server's configuration, and the crowd that its connections belong to."""
+    """A server's configuration, and the limiter of its connections."""
 
-    crowd: Crowd
+    limiter: ConnectionLimiter
 
 
 class Connection(HttpToolsProtocol):
-    """One client's connection: uvicorn's own, with bounds on what it takes before and beside a request.
+    """One client's connection: uvicorn's own, with bounds that uvicorn does not have.
 
-    uvicorn has no bound on the head of a request, on the time it takes, on a body that nobody reads, on requests sent
-    ahead, and on a reader that does not read; and it takes a trailer for a header.
+    uvicorn bounds neither the head of a request, nor the time it takes, nor a body that no route reads, nor pipelined
+    requests, nor a client that does not read; and it treats a trailer as a header.
     """
 
     config: BoundedConfig
 
     def __init__(self, config: BoundedConfig, *args: Any, **others: Any) -> None:  # noqa: ANN401 uvicorn's own
-        """Belong to the crowd of this configuration."""
+        """Use the limiter of this configuration."""
         super().__init__(config, *args, **others)
-        self._crowd = config.crowd
-        self._bounds = config.crowd.bounds
+        self._limiter = config.limiter
+        self._bounds = config.limiter.bounds
         self._refusal: tuple[Kind, str] | None = None
         self._in_head = True
-        self._taken = 0  # bytes since something of a request was whole
+        self._taken = 0  # bytes since the last complete part of a request
         self._body_since, self._body_bytes = 0.0, 0
-        self._wait_until: float | None = None  # for the client's next bytes; None: it owes nothing
+        self._wait_until: float | None = None  # for the client's next bytes; None: none are expected
         self._send_until: float | None = None  # for the client to read what was sent
         self.ended = False
-        self.active_at = self._crowd.monotonic()
+        self.active_at = self._limiter.monotonic()
 
     @property
     def address(self) -> str:
-        """Where the client is."""
+        """The client's address."""
         return self.client[0] if self.client else ""
 
     @property
     def busy(self) -> bool:
-        """Say whether a request was taken whole and is not yet answered."""
+        """Say whether a complete request is not yet answered."""
         return self._answering and not self.cycle.more_body
 
     @property
     def receiving(self) -> bool:
-        """Say whether a request was taken, but its body is still coming."""
+        """Say whether a request has begun, but its body is still arriving."""
         return self._answering and self.cycle.more_body
 
     @property
     def _begun(self) -> bool:
-        """Say whether there ever was a request."""
-        cycle: object = self.cycle  # None before the first, whatever uvicorn's types say
+        """Say whether there has been a request."""
+        cycle: object = self.cycle  # None before the first, despite uvicorn's types
         return cycle is not None
 
     @property
@@ -134,12 +134,12 @@ class Connection(HttpToolsProtocol):
         return self._begun and not self.cycle.response_complete
 
     def end(self) -> None:
-        """Close at once, whatever is still to be sent."""
+        """Close at once, without sending what is buffered."""
         self.ended = True
         self.transport.abort()
 
     def overdue(self, now: float) -> bool:
-        """End this connection if its client lets us wait for too long, and say so."""
+        """Close this connection if its client has missed a deadline; say whether it has."""
         if self.transport.is_closing() and self._send_until is None:
             self._send_until = now + self._bounds.send_seconds
         if self._send_until is not None and now > self._send_until and not self.ended:
@@ -147,32 +147,32 @@ class Connection(HttpToolsProtocol):
             return True
         if self._wait_until is None or now <= self._wait_until or self.transport.is_closing():
             return False
-        if self.flow.read_paused:  # it is we who do not read
+        if self.flow.read_paused:  # it is the server that does not read
             self._wait_until = now + self._bounds.body_seconds
             return False
-        if self._unread or not self._taken:  # an answer now would be taken for that of another request
+        if self._unread or not self._taken:  # a response now would be read as that of another request
             self.transport.close()
         else:
             self._refuse(TIMED_OUT, "the request did not arrive in time")
         return True
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 uvicorn's own
-        """Take a place, or be refused where all are busy."""
+        """Take a slot, or refuse the connection if all are busy."""
         super().connection_made(transport)
-        self._wait_until = self._crowd.monotonic() + self._bounds.head_seconds
-        if not self._crowd.admit(self, self.connections):  # type: ignore[arg-type]  # all are of this class
+        self._wait_until = self._limiter.monotonic() + self._bounds.head_seconds
+        if not self._limiter.admit(self, self.connections):  # type: ignore[arg-type]  # all are of this class
             self._refuse(BUSY, "all connections are busy: try again in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the crowd."""
+        """Mark the connection as ended."""
         self.ended = True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes without anything becoming whole by it."""
+        """Count the bytes that arrive without completing a part of a request."""
         self._taken += len(data)
         if self._wait_until is None and not self._answering:
-            self._wait_until = self._crowd.monotonic() + self._bounds.head_seconds
+            self._wait_until = self._limiter.monotonic() + self._bounds.head_seconds
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -182,7 +182,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read, with the reason if it is one of ours."""
+        """Refuse what cannot be parsed, with the reason if it is one of our bounds."""
         kind, detail = self._refusal or (MALFORMED, msg)
         self._refuse(kind, detail)
 
@@ -190,31 +190,31 @@ class Connection(HttpToolsProtocol):
         """Wait for the head of a request."""
         super().on_message_begin()
         self._in_head = True
-        self._wait_until = self._crowd.monotonic() + self._bounds.head_seconds
+        self._wait_until = self._limiter.monotonic() + self._bounds.head_seconds
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. What comes behind the body is none: nobody may show a key there."""
+        """Take a header. Trailers after the body are ignored: a key is not accepted there."""
         if not self._in_head:
             return
         if len(self.headers) >= self._bounds.headers:
-            self._overstep(HEAD_TOO_LARGE, f"the request has more than {self._bounds.headers} headers")
+            self._exceeded(HEAD_TOO_LARGE, f"the request has more than {self._bounds.headers} headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin the request, if its head is within bounds."""
+        """Start the request, if its head is within bounds."""
         size = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
         if size > self._bounds.head_bytes:
-            self._overstep(HEAD_TOO_LARGE, f"request line and headers have more than {self._bounds.head_bytes} bytes")
+            self._exceeded(HEAD_TOO_LARGE, f"request line and headers have more than {self._bounds.head_bytes} bytes")
         if len(self.pipeline) >= self._bounds.pipelined:
-            self._overstep(MALFORMED, f"more than {self._bounds.pipelined} requests were sent ahead of their answers")
+            self._exceeded(MALFORMED, f"more than {self._bounds.pipelined} requests were sent ahead of their answers")
         self._in_head, self._taken = False, 0
-        self.active_at = self._body_since = self._crowd.monotonic()
+        self.active_at = self._body_since = self._limiter.monotonic()
         self._body_bytes = 0
         self._wait_until = self._body_since + self._bounds.body_seconds
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body, and wait for the next the longer the more there was."""
+        """Take a piece of a body, and extend the deadline of the next in proportion to its size."""
         super().on_body(body)
         if not self._unread:
             self._taken = 0
@@ -222,40 +222,40 @@ class Connection(HttpToolsProtocol):
             self._wait_until = self._body_since + self._bounds.body_seconds + self._body_bytes / self._bounds.slowest
 
     def on_message_complete(self) -> None:
-        """Wait no longer: the request is whole."""
+        """Clear the deadline: the request is complete."""
         super().on_message_complete()
         self.cycle.more_body = False
         self._wait_until, self._taken = None, 0
 
     def on_response_complete(self) -> None:
-        """Let the client end a body that nobody read, so that it gets to read its answer, but not for long."""
+        """Let the client finish sending an unread body for a short time, so that it reads its response."""
         super().on_response_complete()
         if self._unread:
             self._taken = 0
-            self._wait_until = self._crowd.monotonic() + self._bounds.unread_seconds
+            self._wait_until = self._limiter.monotonic() + self._bounds.unread_seconds
 
     def pause_writing(self) -> None:
-        """Give a client that does not read its answer a moment, and no more."""
+        """Set a deadline for a client that does not read its response."""
         super().pause_writing()
         size = self.transport.get_write_buffer_size()
-        self._send_until = self._crowd.monotonic() + self._bounds.send_seconds + size / self._bounds.slowest
+        self._send_until = self._limiter.monotonic() + self._bounds.send_seconds + size / self._bounds.slowest
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Clear the deadline: the client has read."""
         super().resume_writing()
         self._send_until = None
 
     @property
     def _unread(self) -> bool:
-        """Say whether the answer is sent and the body of its request is still coming."""
+        """Say whether the response is sent while the body of its request is still arriving."""
         return self._begun and self.cycle.response_complete and self.cycle.more_body
 
-    def _overstep(self, kind: Kind, detail: str) -> None:
+    def _exceeded(self, kind: Kind, detail: str) -> None:
         self._refusal = kind, detail
-        raise Overstepped(detail)
+        raise BoundExceeded(detail)
 
     def _refuse(self, kind: Kind, detail: str) -> None:
-        """Say what is wrong and close; where an answer is under way, only close."""
+        """Respond with a problem and close; if a response is in progress, only close."""
         if not self._answering:
             body = document(kind, detail)
             status = b"HTTP/1.1 %d %s\r\n" % (kind.status, kind.title.encode())

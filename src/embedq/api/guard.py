@@ -1,4 +1,4 @@
-"""Who may ask what: keys where there are any, and this machine's own pages where there are none."""
+"""Access control: by keys if any are set, else by loopback host and origin."""
 
 import hmac
 from collections.abc import Iterable
@@ -10,16 +10,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedq.api.problems import FORBIDDEN, UNAUTHORIZED, answer
 
-OPEN_PATHS = frozenset({"/health", "/health/ready"})  # the second says more to those who have a key
+OPEN_PATHS = frozenset({"/health", "/health/ready"})  # the second shows more to callers with a key
 READ_METHODS = frozenset({"GET", "OPTIONS"})
-ODD = frozenset("@\\, \t")  # in no host that a browser sends: who reads them otherwise would be deceived
+ODD = frozenset("@\\, \t")  # in no host that a browser sends; parsers disagree about them
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 TRUSTED = "embedq.trusted"  # in the scope: whether the caller may see details
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """What a caller must show. Without any key, only this machine is served."""
+    """The keys that callers must send. Without any, only this machine is served."""
 
     api: str | None = None
     read: str | None = None  # for GET routes and for search only
@@ -33,13 +33,13 @@ class Guard:
     """Lets a request through, or answers 401 or 403."""
 
     def __init__(self, app: ASGIApp, *, keys: Keys, hosts: Iterable[str] = ()) -> None:
-        """Stand before `app`; `hosts` are the names it is reached by, beside those of the loopback."""
+        """Wrap `app`; `hosts` are the names it is reached by, besides those of the loopback."""
         self._app = app
         self._keys = keys
         self._hosts = LOOPBACK | {host.strip("[]").lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Judge the request by its headers alone."""
+        """Check the request by its headers alone."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -90,13 +90,13 @@ def _path(scope: Scope) -> str:
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
-    """Read a header. One that is sent twice is both together, so that nobody else can take the other one for true."""
+    """Read a header. A repeated one is joined, so that no two parsers choose different values."""
     found = [value for key, value in scope["headers"] if key == name]
     return b", ".join(found) if found else None
 
 
 def _hostname(url: str) -> str | None:
-    """Read the host of a URL, without its port; None for what is no URL, such as the origin `null`."""
+    """Read the host of a URL, without its port; None if it is not a URL, such as the origin `null`."""
     if not set(url).isdisjoint(ODD):
         return None
     try:

@@ -8,14 +8,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from embedq.api.problems import TOO_LARGE, answer
 
 MAX_URL_BYTES = 16_384  # of path and query together; an id of 512 bytes takes at most 1,536
-DRAIN_FACTOR = 4  # up to so many limits are read and dropped, so that the sender gets to read why
+DRAIN_FACTOR = 4  # times the limit are read and discarded, so that the sender can read the refusal
 
 
 class Limits:
-    """Counts the bytes of each request as they arrive, whatever its Content-Length says."""
+    """Counts the bytes of each request as they arrive; Content-Length is not trusted."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
-        """Stand before `app`."""
+        """Wrap `app`."""
         self._app = app
         self._limit = max_body_bytes
 
@@ -32,7 +32,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Body:
-    """A body on its way in."""
+    """A body that is being received."""
 
     source: Receive
     limit: int
@@ -40,7 +40,7 @@ class _Body:
     more: bool = True
 
     async def receive(self) -> Message:
-        """Hand on one piece, unless it is one too many."""
+        """Pass one piece on, unless it exceeds the limit."""
         message = await self._next()
         if self.size <= self.limit:
             return message
@@ -52,7 +52,7 @@ class _Body:
         )
 
     async def _drain(self) -> None:
-        """Read what is still coming, within reason: closing at once would cut the answer off."""
+        """Discard the rest, up to a bound: closing at once would cut the response off."""
         while self.more and self.size <= self.limit * DRAIN_FACTOR:
             await self._next()
 

@@ -38,6 +38,6 @@ OfCollection = Annotated[str | None, Query(max_length=512, description="Only thi
 
 
 def page(items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]) -> Page[T]:
-    """Cut a page out of a list that is read whole; its order and its cursor are the key."""
+    """Slice a page out of a complete list, ordered by `key`, which is also the cursor."""
     rest = sorted((item for item in items if cursor is None or key(item) > cursor), key=key)
     return Page(rest[:limit], key(rest[limit - 1]) if len(rest) > limit else None)

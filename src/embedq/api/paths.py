@@ -1,4 +1,4 @@
-"""Ids in paths may hold anything, slashes too, so routes are matched on the path as it was sent."""
+"""Ids in paths may contain slashes, so routes are matched on the path as it was sent."""
 
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -9,12 +9,12 @@ from embedq.errors import Invalid
 
 
 class Segment(Convertor[str]):
-    """One part of a path, between slashes, that is percent-decoded only after its route was found."""
+    """One path segment, percent-decoded only after its route was found."""
 
     regex = "[^/]+"
 
     def convert(self, value: str) -> str:
-        """Decode the part."""
+        """Decode the segment."""
         try:
             return unquote(value, errors="strict")
         except UnicodeDecodeError as error:
@@ -29,17 +29,17 @@ register_url_convertor("segment", Segment())
 
 
 class RawPaths:
-    """Shows the encoded path to the router: the server's decoded one cannot tell `a%2Fb` from `a/b`.
+    """Routes by the encoded path: the decoded one cannot distinguish `a%2Fb` from `a/b`.
 
     HEAD is routed as GET; the server leaves the body out.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Stand before `app`."""
+        """Wrap `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on under its encoded path."""
+        """Pass the request on with its encoded path."""
         if scope["type"] == "http":
             path = routed(scope.get("raw_path") or quote(scope["path"]).encode())
             scope = {**scope, "path": path, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
@@ -47,7 +47,7 @@ class RawPaths:
 
 
 def routed(raw: bytes) -> str:
-    """Write a path in the one encoding that routes are matched in, whatever its sender chose to encode."""
+    """Normalise the encoding of a path for matching routes."""
     if b"%" not in raw:
         return raw.decode("latin-1")
     return "/".join(quote(unquote_to_bytes(part), safe="") for part in raw.split(b"/"))

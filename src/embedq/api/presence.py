@@ -1,4 +1,4 @@
-"""Work that ends when nobody waits for it any more."""
+"""Work that ends when its client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Do some work, and give it up when its client leaves: ClientDisconnect."""
+    """Do some work, but cancel it and raise ClientDisconnect when the client disconnects."""
     working, leaving = asyncio.create_task(work), asyncio.create_task(_left(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        leaving.result()  # a body beyond its bounds is told as such
+        leaving.result()  # raises if the body exceeds its limit
         raise ClientDisconnect
     finally:
         for task in (working, leaving):

@@ -1,4 +1,4 @@
-"""Every error leaves as an RFC 9457 problem document with a stable `type`."""
+"""Every error is sent as an RFC 9457 problem document with a stable `type`."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from embedq.errors import (
 
 PREFIX = "urn:embedq:problem:"
 MEDIA_TYPE = "application/problem+json"
-RETRY_SECONDS = "2"  # what a caller is asked to wait when the fault is ours and may pass
+RETRY_SECONDS = "2"  # for Retry-After, when the fault is ours and may pass
 
 
 class Problem(BaseModel):
@@ -87,7 +87,7 @@ KINDS: Mapping[type[EmbedqError], Kind] = {
     Conflict: CONFLICT,
     TooLarge: TOO_LARGE,
     Invalid: INVALID,
-    SettingsError: INVALID,  # a setting that a request brought: the name of an embedder
+    SettingsError: INVALID,  # a setting that a request gave: the name of an embedder
     SearchUnavailable: NO_SEARCH,
     Refused: INVALID,
     StoreFull: FULL,
@@ -120,7 +120,7 @@ def answer(
 
 
 def document(kind: Kind, detail: str, *, problems: Mapping[str, str] | None = None) -> bytes:
-    """Write a problem document, in ASCII: a refused text may hold what UTF-8 cannot carry."""
+    """Serialise a problem document in ASCII: a refused text may hold characters that UTF-8 cannot encode."""
     facts: dict[str, Any] = {
         "type": PREFIX + kind.slug,
         "title": kind.title,
@@ -133,14 +133,14 @@ def document(kind: Kind, detail: str, *, problems: Mapping[str, str] | None = No
 
 
 async def refuse(_: Request, error: Exception) -> Response:
-    """Answer one of our own errors."""
+    """Respond to one of our own errors."""
     kind = next((KINDS[known] for known in type(error).__mro__ if known in KINDS), INTERNAL)
     problems = {str(at): what for at, what in error.problems.items()} if isinstance(error, Invalid) else None
     return answer(kind, str(error) or kind.title, problems=problems)
 
 
 async def refuse_http(_: Request, error: Exception) -> Response:
-    """Answer an error of the HTTP layer: an unknown path, a wrong method, a body that cannot be read."""
+    """Respond to an error of the HTTP layer: an unknown path, a wrong method, an unreadable body."""
     assert isinstance(error, HTTPException)  # noqa: S101 it is registered for this type only
     phrase = HTTPStatus(error.status_code).phrase
     kind = OF_STATUS.get(error.status_code, Kind(error.status_code, phrase.lower().replace(" ", "-"), phrase))
@@ -149,7 +149,7 @@ async def refuse_http(_: Request, error: Exception) -> Response:
 
 
 async def refuse_input(_: Request, error: Exception) -> Response:
-    """Answer a body, path or query that does not have the declared shape, naming each field."""
+    """Respond to a body, path or query that fails validation, naming each field."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 it is registered for this type only
     problems = {where(problem["loc"]): said(problem) for problem in error.errors()}
     detail = "; ".join(f"{place}: {what}" for place, what in list(problems.items())[:5])
@@ -157,7 +157,7 @@ async def refuse_input(_: Request, error: Exception) -> Response:
 
 
 def where(loc: tuple[str | int, ...]) -> str:
-    """Name a field as its sender wrote it, without our own words for body and query."""
+    """Name a field as its sender wrote it, without FastAPI's prefix for body and query."""
     return ".".join(str(part) for part in loc[1:]) or str(loc[0])
 
 
@@ -171,7 +171,7 @@ def said(problem: Mapping[str, Any]) -> str:
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe problem answers for OpenAPI; those that any route may give are always among them."""
+    """Describe problem responses for OpenAPI, including those that any route may give."""
     kinds = {kind.status: kind for kind in (*KINDS.values(), *OF_STATUS.values(), UNAUTHORIZED, NO_STORE)}
     of_bodies = (MEDIA.status,) if MALFORMED.status in statuses else ()
     wanted = sorted({*ANY_ROUTE, *of_bodies, *statuses})

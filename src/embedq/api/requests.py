@@ -1,4 +1,4 @@
-"""What callers send, as the OpenAPI page shows it."""
+"""Request bodies, as OpenAPI shows them."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,13 +10,13 @@ from embedq.model import Health
 from embedq.operator import DeadReason
 from embedq.policy.texts import MAX_BATCH, MAX_ID_BYTES, check_id
 
-MAX_CODES = 64  # that a heartbeat may tell apart: every list of workers shows them
-NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]+$"  # what the rule for ids refuses, as far as a pattern can say it
-MAX_COUNT = 2**53  # the largest number that every JSON reader keeps exact
+MAX_CODES = 64  # per heartbeat: every list of workers shows them
+NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]+$"  # the rule for ids, as far as a pattern can express it
+MAX_COUNT = 2**53  # the largest integer that every JSON parser keeps exact
 
 
 def _checked(value: str) -> str:
-    """Let the one rule for ids decide, and let the answer name the field."""
+    """Apply the rule for ids, so that the response names the field."""
     try:
         check_id(value)
     except Invalid as problem:

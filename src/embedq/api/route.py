@@ -1,4 +1,4 @@
-"""Routes that take exactly what they declare."""
+"""Routes that accept exactly what they declare."""
 
 from collections.abc import Callable, Coroutine
 from time import perf_counter
@@ -18,7 +18,7 @@ JSON_HEADER = (b"content-type", b"application/json")
 class JsonRequest(Request):
     """A request whose body is strict JSON: UTF-8, no NaN, no lone surrogates, bounded depth."""
 
-    async def json(self) -> Any:  # noqa: ANN401 the contract of the class above
+    async def json(self) -> Any:  # noqa: ANN401 the base class's signature
         """Read the body."""
         try:
             return from_json(await self.body(), allow_inf_nan=False)
@@ -30,7 +30,7 @@ class StrictRoute(APIRoute):
     """Refuses query parameters that the route does not have, and bodies that are not JSON; times each request."""
 
     def get_route_handler(self) -> Handle:
-        """Stand before the usual handling."""
+        """Wrap the usual handler."""
         handle = super().get_route_handler()
         known = frozenset(parameter.alias for parameter in self.dependant.query_params)
         takes_body = self.body_field is not None
@@ -56,7 +56,7 @@ def _refuse_unknown(request: Request, known: frozenset[str]) -> None:
 
 
 async def _json_request(request: Request) -> JsonRequest:
-    """Read a body without a declared type as JSON, and refuse one that is declared to be anything else."""
+    """Read a body without a Content-Type as JSON, and refuse any other type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     scope = request.scope if kind else {**request.scope, "headers": [*request.scope["headers"], JSON_HEADER]}
     asked = JsonRequest(scope, request.receive)

@@ -1,9 +1,9 @@
-"""The composition root: the only place that meets all adapters."""
+"""The composition root: the only package that imports all adapters."""
 
 from embedq.app.application import App, Warming
 from embedq.app.embedq import EmbedQ
 from embedq.app.openers import missing
 from embedq.app.settings import environment, load, table
-from embedq.app.starting import open, start  # noqa: A004 the name that users write
+from embedq.app.starting import open, start  # noqa: A004 public API
 
 __all__ = ["App", "EmbedQ", "Warming", "environment", "load", "missing", "open", "start", "table"]

@@ -1,4 +1,4 @@
-"""Everything of one process, put together."""
+"""All components of one process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from embedq import __version__
 from embedq.app.embedq import EmbedQ
-from embedq.app.patience import Patience
+from embedq.app.startup_retry import StartupRetry
 from embedq.embedders.registry import EmbedderRegistry
 from embedq.model import EmbedderName
 from embedq.operator import Operator
@@ -28,7 +28,7 @@ RECONCILE_PAIRS = timedelta(minutes=5)
 
 @runtime_checkable
 class Warming(Protocol):
-    """An embedder that has something to load before its first answer."""
+    """An embedder that must load something before its first call."""
 
     async def warm(self) -> None:
         """Load it."""
@@ -37,7 +37,7 @@ class Warming(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """Everything of one process, put together."""
+    """All components of one process."""
 
     settings: Settings
     telemetry: Telemetry
@@ -45,17 +45,17 @@ class App:
     embedders: EmbedderRegistry
     client: EmbedQ
     operator: Operator
-    patience: Patience
+    startup: StartupRetry
     metrics: "Metrics | None" = None  # only where the API is served
     _liveness: HostLiveness = field(default_factory=HostLiveness)
 
     @asynccontextmanager
     async def working(self, workers: int) -> AsyncIterator[None]:
-        """Let workers and upkeep run for a while; leaving is clean. With 0 workers neither runs."""
+        """Run workers and upkeep inside the block, and stop them cleanly at its end. With 0 workers neither runs."""
         async with AsyncExitStack() as stack:
             if workers or self.metrics is not None:
                 await self._check_embedder(stack)
-            backlog = await self.patience.insist(self._backlog)  # before anything works on it
+            backlog = await self.startup.run(self._backlog)  # before any worker starts
             duties = await self._begin(stack, workers) if workers else []
             self.telemetry.emit(Event.STARTED, **self._boot_facts(workers, duties), **backlog)
             stack.callback(self.telemetry.emit, Event.STOPPING)
@@ -66,21 +66,21 @@ class App:
         stack.push_async_callback(upkeep.stop)
         upkeep.start()
         stack.push_async_callback(pool.stop)
-        await self.patience.insist(pool.start)
+        await self.startup.run(pool.start)
         return upkeep.duties
 
     async def warm(self, name: EmbedderName) -> None:
-        """Load what an embedder needs before its first answer."""
+        """Load what an embedder needs before its first call."""
         embedder = await self.embedders.get(name)
         if isinstance(embedder, Warming):
             await embedder.warm()
 
     async def _check_embedder(self, stack: AsyncExitStack) -> None:
-        """Refuse to start with an embedder that lacks its key or weights; else load it behind the start."""
+        """Refuse to start with an embedder that lacks its key or weights; else load it in the background."""
         name = self.embedders.canonical(parse_embedder(self.settings.embedder))
         await self.embedders.get(name)
         warming = asyncio.create_task(self.warm(name), name="embedq-warm")
-        warming.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # the first call tells why
+        warming.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # the first call reports why
         stack.callback(warming.cancel)
 
     def _pool(self, workers: int) -> Pool:
@@ -110,13 +110,13 @@ class App:
         return Upkeep(self.store, self._liveness, options=options, telemetry=self.telemetry)
 
     def _between_databases(self) -> dict[str, Any]:
-        """Where the queue is in another database, a crash may leave records without a job: look for them often."""
+        """With the queue in another database, a crash may leave records without a job: reconcile often."""
         if self.settings.queue_url in (None, self.settings.url):
             return {}
         return {"one_database": False, "reconcile_interval": RECONCILE_PAIRS}
 
     async def _backlog(self) -> dict[str, Any]:
-        """Count what waits from before: it goes on by itself, and people want to see that."""
+        """Count the jobs left from an earlier run, for the startup log line."""
         counts = (await self.store.counts()).values()
         return {"pending": sum(c.pending for c in counts), "processing": sum(c.processing for c in counts)}
 

@@ -1,4 +1,4 @@
-"""What applications hold."""
+"""The object that applications use."""
 
 from embedq.client import Client, ClientOptions
 from embedq.client.queries import Embedders
@@ -8,7 +8,7 @@ from embedq.telemetry import Telemetry
 
 
 class EmbedQ(Client):
-    """The client's methods, and the operator's beside them."""
+    """The client's methods, with the operator's under `operator`."""
 
     def __init__(
         self,
@@ -19,6 +19,6 @@ class EmbedQ(Client):
         telemetry: Telemetry,
         operator: Operator,
     ) -> None:
-        """Join both sides of one database."""
+        """Combine client and operator of one database."""
         super().__init__(store, embedders, options=options, telemetry=telemetry)
         self.operator = operator

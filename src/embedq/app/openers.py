@@ -1,4 +1,4 @@
-"""Databases by the scheme of their URL: how each is opened, and what the doctor looks at beside it."""
+"""Databases by the scheme of their URL: how each is opened, and which other checks the doctor makes."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,29 +26,29 @@ class Place:
     """A database to open, and how."""
 
     url: str
-    variable: str  # that has named it, for refusals
+    variable: str  # the variable that set it, for error messages
     settings: Settings
     telemetry: Telemetry
-    make: bool = True  # make or upgrade it if need be; without it one that is not there is refused
+    make: bool = True  # create or upgrade it if necessary; False: a missing one is refused
 
     @property
     def scheme(self) -> str:
-        """The URL's scheme, without the driver that some write behind it."""
+        """The URL's scheme, without a driver suffix."""
         return self.url.partition(":")[0].partition("+")[0].lower()
 
     @property
     def queue(self) -> "Place | None":
-        """The database of the queue, if it is another one."""
+        """The queue's database, if it is a separate one."""
         url = self.settings.queue_url
         return None if url in (None, self.url) else replace(self, url=url, variable="EMBEDQ_QUEUE_URL")
 
     @property
     def limits(self) -> Limits:
-        """What texts may be."""
+        """The size limits of records."""
         return Limits(text_bytes=self.settings.max_text_bytes)
 
     def refused(self, why: str) -> SettingsError:
-        """Say why it cannot be opened, with the variable and the URL as it may be shown."""
+        """Build the error that says why it cannot be opened, with the variable and the redacted URL."""
         return SettingsError(f"{self.variable}={without_passwords(self.url)!r}: {why}")
 
 
@@ -62,7 +62,7 @@ class _How(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
-    """What a kind of database can be opened as, and what to look at beside it."""
+    """How a kind of database is opened, and which other checks the doctor makes."""
 
     store: Callable[[Place], Awaitable[Store]]  # corpus and queue in one
     corpus: Callable[[Place], Awaitable[Corpus]]
@@ -71,10 +71,10 @@ class Opener:
 
 
 async def open_store(place: Place) -> Store:
-    """Open the database of a place, joined with the queue's where that is another one."""
+    """Open the database of a place, paired with the queue's if that is a separate one."""
     if place.queue is None:
         return await opener(place).store(place)
-    corpus = opener(place).corpus  # looked up first: a URL that nobody opens leaves no empty queue behind
+    corpus = opener(place).corpus  # looked up first: an unsupported URL must not create an empty queue
     queue = await opener(place.queue).queue(place.queue)
     try:
         return await PairStore.join(await corpus(place), queue)
@@ -84,13 +84,13 @@ async def open_store(place: Place) -> Store:
 
 
 def probes(place: Place) -> Sequence[Probe]:
-    """Say what the doctor looks at beside the database, or both of them."""
+    """List the doctor's checks besides the database, or both of them."""
     places = [place] if place.queue is None else [place, place.queue]
     return [probe for one in places for probe in opener(one).probes(one)]
 
 
 def opener(place: Place) -> Opener:
-    """Find who opens URLs of this scheme."""
+    """Find the opener of this URL scheme."""
     if place.scheme in LATER:
         raise SettingsError(f"{place.variable}: this version keeps records and queue in SQLite or PostgreSQL databases")
     if place.scheme not in OPENERS:
@@ -99,7 +99,7 @@ def opener(place: Place) -> Opener:
 
 
 def missing(library: str | None, extra: str) -> str:
-    """Say how to install an extra: with this very Python, since another would not help."""
+    """Say how to install an extra into the Python that is running."""
     return f"{library} is missing: run {sys.executable} -m pip install 'embedq[{extra}]'"
 
 
@@ -131,11 +131,11 @@ async def _open_sqlite_queue(place: Place) -> JobStore:
 
 
 def _beside_sqlite(place: Place) -> Sequence[Probe]:
-    return [disk_probe(sqlite_path(place).parent)]  # the disk is this host's
+    return [disk_probe(sqlite_path(place).parent)]  # the disk is local
 
 
 def _how(place: Place) -> _How:
-    """Say how a PostgreSQL database is opened, if its driver, an extra, is there."""
+    """Collect the options for PostgreSQL, if its driver, an extra, is installed."""
     try:
         import_module("embedq.stores.postgres")
     except ModuleNotFoundError as error:
@@ -164,7 +164,7 @@ async def _open_postgres_queue(place: Place) -> JobStore:
     return await PostgresJobStore.open(place.url, **how)
 
 
-def _beside_postgres(place: Place) -> Sequence[Probe]:  # noqa: ARG001 its disk is another host's
+def _beside_postgres(place: Place) -> Sequence[Probe]:  # noqa: ARG001 its disk is remote
     return []
 
 

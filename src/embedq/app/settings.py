@@ -1,4 +1,4 @@
-"""The settings of a process: embedq's own, and those of every provider that there is."""
+"""The settings of a process: embedq's own, and those of every provider."""
 
 import os
 from typing import Any
@@ -8,7 +8,7 @@ from embedq.settings import Row, Settings
 
 
 def load(**given: Any) -> Settings:  # noqa: ANN401 each is of its own field's type
-    """Read the settings; what is given here wins over environment and file. None counts as not given."""
+    """Read the settings; arguments override environment and file. None counts as not given."""
     return settings.load(embedders.variables(), **given)
 
 
@@ -18,5 +18,5 @@ def table() -> list[Row]:
 
 
 def environment(found: Settings) -> dict[str, str]:
-    """Lay out the variables that embedders read; what is in the settings file counts like a variable."""
+    """Build the variables that embedders read, from the environment and the settings file."""
     return {**os.environ, **settings.values(found, embedders.variables())}

@@ -1,4 +1,4 @@
-"""Putting the parts of a process together, and taking them apart again."""
+"""Assembles the components of a process, and closes them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from embedq.app.application import App
 from embedq.app.embedq import EmbedQ
 from embedq.app.openers import Place, open_store, probes
-from embedq.app.patience import Patience
 from embedq.app.settings import environment, load
+from embedq.app.startup_retry import StartupRetry
 from embedq.client import ClientOptions
 from embedq.embedders.registry import EmbedderRegistry
 from embedq.journal import Journal
@@ -25,10 +25,10 @@ from embedq.upkeep import HostLiveness
 if TYPE_CHECKING:
     from embedq.metrics import Metrics
 
-LIBRARY_LEVEL = "warning"  # an application's own output stays its own, but trouble is told
+LIBRARY_LEVEL = "warning"  # no routine lines in an application's own output
 
 
-def open(  # noqa: A001 the name that users write
+def open(  # noqa: A001 public API
     url: str | None = None,
     *,
     workers: int = 0,
@@ -54,23 +54,23 @@ async def start(
     quiet: bool = False,
     level: str | None = None,
     make: bool = True,
-    patience: timedelta = timedelta(0),
+    retry_window: timedelta = timedelta(0),
 ) -> AsyncIterator[App]:
-    """Open the database and put everything together; workers run within `App.working`.
+    """Open the database and assemble all components; workers run within `App.working`.
 
     Args:
         settings: What to open and how.
-        serving: The API will be served, so figures are kept for it.
-        quiet: Write no log, for commands that say themselves what they did.
-        level: The least level that is logged, if not the settings'.
-        make: Make or upgrade the database if need be; without it one that is not there is refused.
-        patience: How long a database that cannot be reached is waited for.
+        serving: The API will be served, so metrics are collected.
+        quiet: Write no log, for commands that print their own result.
+        level: The lowest level that is logged, if not the settings'.
+        make: Create or upgrade the database if necessary; False: a missing one is refused.
+        retry_window: How long to retry while the database is unreachable.
     """
     journal = Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
     telemetry = Telemetry() if quiet else Telemetry(journal)
-    place, patient = _place(settings, telemetry, make=make), Patience(telemetry, patience)
+    place, startup = _place(settings, telemetry, make=make), StartupRetry(telemetry, retry_window)
     async with AsyncExitStack() as stack:
-        store = await patient.insist(lambda: open_store(place))
+        store = await startup.run(lambda: open_store(place))
         stack.push_async_callback(store.close)
         registry = EmbedderRegistry(environment(settings))
         stack.push_async_callback(registry.close)
@@ -84,7 +84,7 @@ async def start(
             embedders=registry,
             client=client,
             operator=operator,
-            patience=patient,
+            startup=startup,
             metrics=_metrics(telemetry) if serving else None,
         )
     telemetry.emit(Event.STOPPED)

@@ -34,7 +34,7 @@ Adopt = Annotated[
 ]
 Name = Annotated[str | None, typer.Option("--collection", "-c", help="Default: the table's name.")]
 NOTHING = Counts()
-PAUSE = 0.1  # seconds between two looks, while a worker does the walking
+PAUSE = 0.1  # seconds between polls, while a worker walks the table
 TABLES = (
     Column(name="collection", least=10),
     Column(name="table", least=10),
@@ -44,7 +44,7 @@ TABLES = (
 )
 
 
-def attach(  # noqa: PLR0913 each is an option that people write
+def attach(  # noqa: PLR0913 one parameter per option
     name: Table,
     *,
     key: Key,
@@ -72,7 +72,7 @@ def attach(  # noqa: PLR0913 each is an option that people write
         return await _watch(app, name, attaching), (await app.operator.status()).counts
 
     if load(url=url).url.startswith("sqlite:"):
-        raise Invalid(ELSEWHERE)  # before a file is made for nothing
+        raise Invalid(ELSEWHERE)  # before a database file is created
     found, counts = ask(url, work, embedder=embedder, make=True)
     if as_json:
         print_json(shapes.Attached.of(found))
@@ -112,7 +112,7 @@ def attachments(*, url: Url = None, as_json: Json = False) -> None:
 
 
 def columns(written: str) -> list[str]:
-    """Read a list of column names; one with a comma in it stands in double quotes."""
+    """Parse a list of column names; one that contains a comma is in double quotes."""
     return [name for name in next(csv.reader([written], skipinitialspace=True), []) if name]
 
 
@@ -128,7 +128,7 @@ def _named(key: str, text: str, into: str | None, tenant: str | None, attributes
 
 
 def _one(option: str, written: str | None) -> str | None:
-    """Read the name of one column, in double quotes or without."""
+    """Parse the name of one column, with or without double quotes."""
     names = columns(written or "")
     if len(names) > 1:
         raise Invalid(f"{option} takes one column; a name with a comma in it is written in double quotes")
@@ -136,7 +136,7 @@ def _one(option: str, written: str | None) -> str | None:
 
 
 async def _watch(app: App, name: str, attaching: Awaitable[Attached]) -> Attached:
-    """Wait until a table is attached and have its rows looked at, with a bar for whoever watches."""
+    """Wait until a table is attached and walk its rows, with a progress bar."""
     heading = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*heading, console=console(errors=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(f"attaching {literal(name)}, once open transactions on it end", total=None)
@@ -146,7 +146,7 @@ async def _watch(app: App, name: str, attaching: Awaitable[Attached]) -> Attache
 
 
 async def _walk(app: App, found: Attached, show: Callable[[int, int], None]) -> Attached:
-    """Have all rows looked at. Workers that run do it too; whoever is faster."""
+    """Walk all rows. Running workers may do part of it at the same time."""
     try:
         while found.walking and found.problem is None:
             if not await app.client.tables.gather():

@@ -1,4 +1,4 @@
-"""A small benchmark of the whole way, on a database of its own that is thrown away."""
+"""A small end-to-end benchmark on a temporary database."""
 
 import asyncio
 import sqlite3
@@ -24,7 +24,7 @@ from embedq.settings import Settings
 
 WORDS = ("loom", "thread", "shuttle", "pattern", "engine", "number", "table", "machine", "letter", "garden", "river")
 SINGLES = 50  # writes that are timed one by one
-PATIENCE = 3600.0  # seconds: a slow embedder is still measured
+TIMEOUT_SECONDS = 3600.0  # a slow embedder is still measured
 BATCH = 100
 FIGURES = (
     Column(name="figure"),
@@ -37,7 +37,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One thing that was measured."""
+    """One measurement."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ class Figure:
     ratio: float | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Write it as plain facts."""
+        """Convert it to plain values."""
         ratio = None if self.ratio is None else round(self.ratio, 3)
         return {
             "name": self.name,
@@ -106,7 +106,7 @@ def _text(number: int) -> str:
 
 
 async def _bare_loop(app: App, name: EmbedderName, path: Path, texts: Sequence[str]) -> float:
-    """Embed and store the same texts in a loop without any queue; answer with its seconds."""
+    """Embed and store the same texts in a loop without a queue; return its seconds."""
     embedder = await app.embedders.get(app.embedders.canonical(name))
     await embedder.embed(texts[:1], Purpose.DOCUMENT)
     connection = sqlite3.connect(path)
@@ -128,7 +128,7 @@ async def _bare_loop(app: App, name: EmbedderName, path: Path, texts: Sequence[s
 
 async def _warm(app: App) -> None:
     await app.client.put("warm", [{"id": "0", "text": "warm up"}])
-    await app.client.wait("warm", ["0"], timeout=PATIENCE)
+    await app.client.wait("warm", ["0"], timeout=TIMEOUT_SECONDS)
 
 
 async def _whole_way(app: App, texts: Sequence[str]) -> tuple[float, float]:
@@ -137,7 +137,7 @@ async def _whole_way(app: App, texts: Sequence[str]) -> tuple[float, float]:
         batch = texts[first : first + 1000]
         await app.client.put("bench", [{"id": str(first + n), "text": text} for n, text in enumerate(batch)])
     put = perf_counter() - started
-    await app.operator.drain(PATIENCE)
+    await app.operator.drain(TIMEOUT_SECONDS)
     return put, perf_counter() - started
 
 
@@ -147,7 +147,7 @@ async def _one_by_one(app: App) -> tuple[list[float], list[float]]:
         started = perf_counter()
         await app.client.put("single", [{"id": str(number), "text": f"Single {_text(number)}"}])
         writes.append(perf_counter() - started)
-        await app.client.wait("single", [str(number)], timeout=PATIENCE)
+        await app.client.wait("single", [str(number)], timeout=TIMEOUT_SECONDS)
         ways.append(perf_counter() - started)
     return writes, ways
 

@@ -62,7 +62,7 @@ def put(
         say(f"{counted(tally.records, 'record')} into {collection}: {tally.words}")
 
 
-def import_(  # noqa: PLR0913 each is an option that people write
+def import_(  # noqa: PLR0913 one parameter per option
     collection: Collection,
     file: File,
     *,
@@ -143,7 +143,7 @@ def collections(*, url: Url = None, as_json: Json = False) -> None:
 
 
 async def _warm(app: App, collection: str) -> None:
-    """A command has no time to lose to a model that loads while the query waits."""
+    """Load the model first, so that the query does not time out while it loads."""
     found = await app.client.collection(collection)
     with suppress(EmbedderError, SettingsError):  # the answer says why there is no vector
         await app.warm(found.space.embedder)

@@ -1,4 +1,4 @@
-"""Commands about dead letters: jobs that failed for good, kept with their reason."""
+"""Commands about dead letters: jobs that failed permanently, kept with their reason."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

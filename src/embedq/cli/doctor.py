@@ -1,4 +1,4 @@
-"""The command that looks at everything that commonly goes wrong."""
+"""The command that checks everything that commonly goes wrong."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The commands, and how they end: 0 done, 1 refused or failed, 2 wrong usage."""
+"""The commands, and their exit codes: 0 done, 1 refused or failed, 2 wrong usage."""
 
 import inspect
 import sys
@@ -31,21 +31,21 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "bench": bench.bench,
     },
 }
-# Typer would advise `work`, which starts some.
+# Typer would suggest `work`, which starts workers.
 ELSEWHERE = {"workers": "`embedq status` shows the workers, `embedq work` runs some."}
 
 
-def _told(command: Callable[..., None]) -> str:
-    """Join the lines of each paragraph of a docstring: the screen breaks them anew."""
+def _help_of(command: Callable[..., None]) -> str:
+    """Join the lines of each paragraph of a docstring: the terminal wraps them again."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 class Commands(TyperGroup):
-    """The commands. A word that is none of them may be answered by one that is not the nearest in letters."""
+    """The commands, with hints for words that Typer's suggestions would misread."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:  # noqa: ANN401 typer's own kinds
-        """Find the command that is meant, or say which one would do."""
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:  # noqa: ANN401 typer's own types
+        """Find the command, or suggest one."""
         if args and args[0] in ELSEWHERE:
             ctx.fail(f"No such command {args[0]!r}: {ELSEWHERE[args[0]]}")
         return super().resolve_command(ctx, args)
@@ -61,11 +61,11 @@ commands = typer.Typer(
 )
 for _panel, _entries in PANELS.items():
     for _name, _command in _entries.items():
-        commands.command(_name, help=_told(_command), rich_help_panel=_panel)(_command)
+        commands.command(_name, help=_help_of(_command), rich_help_panel=_panel)(_command)
 commands.add_typer(dead.commands, name="dead", rich_help_panel=OPERATE)
 
 
-def _say_version(value: bool) -> None:  # noqa: FBT001 typer hands the flag over like this
+def _say_version(value: bool) -> None:  # noqa: FBT001 typer's signature
     if value:
         typer.echo(f"embedq {__version__}")
         raise typer.Exit
@@ -82,7 +82,7 @@ def _embedq(
 
 
 def main() -> None:
-    """Run the command line; what embedq refuses is said in one message, without a traceback."""
+    """Run the command line; embedq's own errors are printed as one message, without a traceback."""
     try:
         commands(prog_name="embedq")
     except EmbedqError as error:

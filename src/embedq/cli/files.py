@@ -1,4 +1,4 @@
-"""Records from files: JSON lines or CSV, with the line of each, so that a bad one can be named."""
+"""Records from files: JSON lines or CSV, with their line numbers for error messages."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from embedq.policy.texts import MAX_BATCH
 
 CSV_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 MAX_CELL = 64 << 20
-OWN_FIELDS = ("priority", "tenant")  # columns with these names are no attributes
+OWN_FIELDS = ("priority", "tenant")  # columns with these names are not attributes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +30,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A record and where it stands in its file."""
+    """A record and its line number."""
 
     number: int
     record: Mapping[str, Any]
 
 
 def layout_of(path: str, *, id_column: str | None, text_column: str | None, form: str | None) -> Layout:
-    """Tell the format by what was asked for, or by the file's name."""
+    """Determine the format by the option, or by the file's name."""
     suffix = Path(path).suffix.lower()
     separator = {"csv": ",", "tsv": "\t", "jsonl": None}[form] if form else CSV_SUFFIXES.get(suffix)
     return Layout(id_column=id_column, text_column=text_column, separator=separator)
@@ -63,13 +63,13 @@ def lines(file: IO[bytes], layout: Layout) -> Iterator[Line]:
 
 
 def batches(found: Iterator[Line], size: int = MAX_BATCH) -> Iterator[list[Line]]:
-    """Gather records into batches."""
+    """Group records into batches."""
     while batch := list(islice(found, size)):
         yield batch
 
 
 def at_lines(problem: Invalid, batch: list[Line]) -> Invalid:
-    """Say the problems of a batch by their lines in the file."""
+    """Rewrite the problems of a batch by their lines in the file."""
     if not problem.problems:
         first, last = batch[0].number, batch[-1].number
         return Invalid(f"lines {first} to {last}: {problem}")
@@ -110,7 +110,7 @@ def _csv(file: IO[bytes], layout: Layout) -> Iterator[Line]:
         text.detach()
 
 
-def _check_header(names: Any, layout: Layout) -> None:  # noqa: ANN401 whatever sequence csv answers with
+def _check_header(names: Any, layout: Layout) -> None:  # noqa: ANN401 csv does not say which sequence
     wanted = [layout.id_column or "id", *([layout.text_column] if layout.text_column else [])]
     for name in wanted:
         if name not in names:
@@ -118,7 +118,7 @@ def _check_header(names: Any, layout: Layout) -> None:  # noqa: ANN401 whatever 
 
 
 def _by_column(row: Mapping[str, Any], layout: Layout, number: int) -> dict[str, Any]:
-    """Make a record of a row: the id, the text, and the rest as attributes."""
+    """Make a record from a row: the id, the text, and the rest as attributes."""
     id_column, text_column = layout.id_column or "id", layout.text_column or "text"
     if id_column not in row:
         raise Invalid(f"line {number}: there is no {id_column!r}")
@@ -133,5 +133,5 @@ def _by_column(row: Mapping[str, Any], layout: Layout, number: int) -> dict[str,
 
 
 def _id(value: object) -> object:
-    """A number is a fair id in a file; records know strings only."""
+    """Accept a number as an id in a file; records have string ids only."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -37,10 +37,10 @@ class Source:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What became of a file."""
+    """The result of importing a file."""
 
     records: int = 0
-    queued: int = 0  # those that wait for a vector now, whether this put queued them or an earlier one
+    queued: int = 0  # those that wait for a vector, queued by this put or an earlier one
     unchanged: int = 0
     deleted: int = 0
     drained: bool = True
@@ -54,7 +54,7 @@ class Tally:
 
     @property
     def words(self) -> str:
-        """Say it: a text that waits already is to be embedded, but was not changed by this put."""
+        """Summarise it: a text that was already queued is to be embedded, but was not changed by this put."""
         return f"{self.queued:,} to embed, {self.unchanged:,} with nothing to do"
 
     def written(self) -> Written:
@@ -81,10 +81,10 @@ async def put_all(app: App, source: Source) -> Tally:
 
 
 async def replace_all(app: App, source: Source, drain_timeout: float) -> Tally:
-    """Replace a collection by a file while the queue stands still."""
+    """Replace a collection by a file while the queue is paused."""
     with _spooled(source) as local:
         ids = await _checked_ids(app, local)
-        async with _standstill(app, drain_timeout) as drained:
+        async with _paused_and_drained(app, drain_timeout) as drained:
             tally = await put_all(app, local)
             tally.deleted = await _delete_others(app, source.collection, ids)
             tally.drained = drained
@@ -103,7 +103,7 @@ def read_filter(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _readings(text: str) -> list[Any]:
-    """A shell knows no types: `1843` may mean the number or the text."""
+    """List the possible types of a value: `1843` may mean the number or the text."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -125,7 +125,7 @@ def _stored(records: int) -> str:
 
 
 async def _checked_ids(app: App, source: Source) -> set[str]:
-    """Read the whole file before anything is touched: a replacement must not stop half-way at a bad line."""
+    """Read the whole file before anything is changed: a replacement must not stop half-way at a bad line."""
     ids: set[str] = set()
     with opened(source.path) as file:
         for batch in batches(lines(file, source.layout)):
@@ -154,13 +154,13 @@ async def _delete_others(app: App, collection: str, keep: set[str]) -> int:
 async def _delete(app: App, collection: str, ids: Sequence[str]) -> int:
     try:
         return len(await app.client.delete(collection, ids))
-    except NotFound:  # somebody else deleted it meanwhile
+    except NotFound:  # another caller deleted it meanwhile
         return 0
 
 
 @asynccontextmanager
-async def _standstill(app: App, seconds: float) -> AsyncIterator[bool]:
-    """Pause and drain; resume in the end, whatever happened, unless the queue was paused before."""
+async def _paused_and_drained(app: App, seconds: float) -> AsyncIterator[bool]:
+    """Pause and drain; resume in any case, unless the queue was paused before."""
     queue = await _queue(app)
     before = await queue.paused()
     await queue.pause()
@@ -172,7 +172,7 @@ async def _standstill(app: App, seconds: float) -> AsyncIterator[bool]:
 
 
 class _OwnQueue:
-    """The queue in our own database: what is said here holds for every process that uses it."""
+    """The queue in our own database; a pause applies to every process that uses it."""
 
     def __init__(self, app: App) -> None:
         self._operator = app.operator

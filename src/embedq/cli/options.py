@@ -1,4 +1,4 @@
-"""Options that many commands share, and how a command meets the application."""
+"""Options that many commands share, and how a command opens the application."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ Embedder = Annotated[str | None, typer.Option("--embedder", help="local, or PROV
 def ask(
     url: str | None, action: Callable[[App], Awaitable[T]], *, embedder: str | None = None, make: bool = False
 ) -> T:
-    """Open the database, do one thing, and close it; a database that is not there is made only if asked for."""
+    """Open the database, run one action, and close it; a missing database is created only with `make`."""
     return asyncio.run(_ask(load(url=url, embedder=embedder), action, make=make))
 
 

@@ -1,6 +1,6 @@
-"""How facts look on a terminal, and as JSON for programs.
+"""Formats output for a terminal, and as JSON for programs.
 
-Consoles here read no markup and no emoji names, so a plain string is printed as it is; colour comes by `Text` only.
+Markup and emoji names are off, so a plain string is printed as it is; only `Text` has colour.
 """
 
 import json
@@ -32,18 +32,18 @@ SHADES = {
 }
 DASH = "-"
 SHOWN_MESSAGE = 120
-ENDLESS = 100_000  # cells: wider than any line of ours
+ENDLESS = 100_000  # columns: wider than any line we print
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-# What steers a terminal is shown as a sign instead: a stored text must not be able to.
+# Control characters are shown as symbols: a stored text must not control the terminal.
 SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
 SIGNS |= {DELETE: 0x2421} | dict.fromkeys(C1, 0xFFFD)
 SHOWN: dict[int, int | str] = {**ESCAPES, **SIGNS}
 
 
 def console(*, errors: bool = False) -> Console:
-    """Make a console on stdout or stderr as they are now: as wide as the terminal, or as COLUMNS says.
+    """Make a console on the current stdout or stderr, as wide as the terminal or COLUMNS.
 
-    A pipe has no width: what reads it gets whole lines.
+    A pipe has no width: its lines are not wrapped.
     """
     piped = not (sys.stderr if errors else sys.stdout).isatty() and not os.environ.get("COLUMNS")
     width = ENDLESS if piped else None
@@ -51,38 +51,38 @@ def console(*, errors: bool = False) -> Console:
 
 
 def complain(message: str) -> None:
-    """Say on stderr what went wrong."""
+    """Print an error on stderr."""
     console(errors=True).print(Text.assemble(("embedq: ", "bold red"), literal(message)), soft_wrap=True)
 
 
 def say(message: str, *, shade: str = "green", errors: bool = False) -> None:
-    """Say on stdout what was done, or on stderr what else happened."""
+    """Print what was done on stdout, or another message on stderr."""
     console(errors=errors).print(Text.assemble(("● ", shade), literal(message)), soft_wrap=True)
 
 
 def warn(message: str) -> None:
-    """Say what a person should know beside the answer."""
+    """Print a warning."""
     console().print(Text.assemble(("! ", "yellow"), literal(message)), soft_wrap=True)
 
 
 def more(cursor: str | None) -> None:
-    """Say how a list goes on."""
+    """Print how to get the next page."""
     if cursor:
         console().print(Text(f"more: --cursor {cursor}", "dim"), soft_wrap=True)
 
 
 def print_json(facts: object) -> None:
-    """Print facts for a program: a shape is written as the API writes it."""
+    """Print JSON for a program: a shape is serialised as in the API."""
     sys.stdout.write(safe_json(json.dumps(to_jsonable_python(facts), ensure_ascii=False, indent=2)) + "\n")
 
 
 def literal(value: str) -> str:
-    """Show what would steer the terminal, or turn the line, as signs and escapes."""
+    """Show control characters and direction marks as symbols and escapes."""
     return value.translate(SHOWN)
 
 
 def one_line(value: str) -> str:
-    """Write a text in one line."""
+    """Put a text on one line."""
     return " ".join(value.split())
 
 
@@ -93,27 +93,27 @@ def message_of(said: str | None) -> str | Text:
 
 
 def shaded(word: str) -> Text:
-    """Write a status or health in its colour."""
+    """Colour a status or health."""
     return Text(word, SHADES.get(word, ""))
 
 
 def nothing() -> Text:
-    """Write that there is nothing, so that what is there stands out."""
+    """Write a dim dash for an empty cell."""
     return Text(DASH, "dim")
 
 
 def count(number: int, *, shade: str = "") -> Text:
-    """Write a count; none is a dash."""
+    """Write a count; zero is a dash."""
     return Text(f"{number:,}", shade) if number else nothing()
 
 
 def share(part: float) -> Text:
-    """Write a share, never rounded up to all."""
+    """Write a percentage, never rounded up to 100."""
     return Text(f"{int(part * 1000) / 10:g} %", "green" if part >= 1 else "")
 
 
 def span(value: timedelta | None) -> Text:
-    """Write a span as people say it."""
+    """Write a duration in a readable form."""
     return nothing() if value is None else Text(_said(max(0.0, value.total_seconds())))
 
 

@@ -1,4 +1,4 @@
-"""Commands that watch and steer the queue."""
+"""Commands that show and control the queue."""
 
 import asyncio
 from contextlib import suppress
@@ -200,12 +200,12 @@ async def _repair(app: App, *, deep: bool, limit: int | None) -> RepairReport:
     with screen.status("looking for records without a vector …") as line:
         seen = 0
 
-        def tell(collection: str, records: int) -> None:
+        def show(collection: str, records: int) -> None:
             nonlocal seen
             seen += records
             line.update(Text(f"{literal(collection)}: {counted(seen, 'record')} looked at …"))
 
-        return await app.operator.repair(deep=deep, limit=limit, progress=tell)
+        return await app.operator.repair(deep=deep, limit=limit, progress=show)
 
 
 async def _watch(url: str | None) -> None:

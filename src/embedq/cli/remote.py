@@ -1,4 +1,4 @@
-"""The queue of a running API, for commands that are told where it is."""
+"""The queue of a running API, for commands that are given its URL."""
 
 import asyncio
 import json
@@ -14,14 +14,14 @@ from embedq.settings import Settings, without_passwords
 
 VARIABLE = "CHL_API_BASE_URL"
 HEALTH_SECONDS = 5
-EXTRA_SECONDS = 30  # an answer may come this much after the wait it was asked for
+EXTRA_SECONDS = 30  # on top of the wait that was requested
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows nobody: the key is for the server that the settings name, and for no other."""
+    """Follows no redirects: the key must be sent only to the server in the settings."""
 
-    def redirect_request(self, *_: Any) -> None:  # noqa: ANN401 the library's own shape
-        """Take no other address, so that a redirect is an error like any other status."""
+    def redirect_request(self, *_: Any) -> None:  # noqa: ANN401 the library's signature
+        """Return None, so that a redirect is an error like any other status."""
 
 
 class RemoteQueue:
@@ -35,7 +35,7 @@ class RemoteQueue:
         self._key = settings.api_key.get_secret_value() if settings.api_key else None
 
     async def answers(self) -> bool:
-        """Say whether the API is there."""
+        """Say whether the API responds."""
         try:
             await self._call("GET", "/health", HEALTH_SECONDS)
         except StoreError:
@@ -51,11 +51,11 @@ class RemoteQueue:
         await self._call("POST", "/admin/queue/pause", EXTRA_SECONDS)
 
     async def resume(self) -> None:
-        """Let leasing go on."""
+        """Resume leasing."""
         await self._call("POST", "/admin/queue/resume", EXTRA_SECONDS)
 
     async def drain(self, seconds: float) -> bool:
-        """Wait until what can still move has moved; say whether it has."""
+        """Wait until no job can still make progress; say whether it was reached in time."""
         report = await self._call("POST", f"/admin/queue/drain?timeout={seconds:g}", seconds + EXTRA_SECONDS)
         return bool(report["status"] == "drained")
 
@@ -64,7 +64,7 @@ class RemoteQueue:
 
     def _ask(self, method: str, path: str, seconds: float) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        request = Request(self._address + path, method=method, headers=headers)  # noqa: S310 settings take http only
+        request = Request(self._address + path, method=method, headers=headers)  # noqa: S310 the settings accept http(s) only
         try:
             with self._open(request, timeout=seconds) as answer:
                 found: dict[str, Any] = json.load(answer)
@@ -81,7 +81,7 @@ def _is_redirect(error: Exception) -> bool:
 
 
 def _without_user(url: str) -> str:
-    """Leave user and password out: the key says who we are, and the library would take them for the host."""
+    """Remove user and password: the key authenticates, and the library would parse them as the host."""
     try:
         parts = urlsplit(url)
         readable = bool(parts.hostname) and (parts.port is None or parts.port > 0)

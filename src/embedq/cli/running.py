@@ -11,7 +11,7 @@ from rich.text import Text
 
 from embedq import __version__
 from embedq.app import App, load, missing, start
-from embedq.app.patience import AT_START
+from embedq.app.startup_retry import AT_START
 from embedq.cli.options import Embedder, Json, Url, ask
 from embedq.cli.output import complain, console, literal, print_json, say
 from embedq.errors import Invalid, SettingsError
@@ -27,15 +27,15 @@ Roles = Annotated[
     bool,
     typer.Option("--roles", help="Make the roles embedq_reader, embedq_writer and embedq_worker too (PostgreSQL)."),
 ]
-SWITCH_SECONDS = 0.001  # a batch takes less than Python's 5 ms, and two threads have a hand in each
+SWITCH_SECONDS = 0.001  # a batch takes less than Python's default of 5 ms, and needs two threads
 
 
 @runtime_checkable
 class RoleMaking(Protocol):
-    """A store whose database knows roles."""
+    """A store whose database has roles."""
 
     async def make_roles(self) -> Mapping[str, Sequence[str]]:
-        """Make roles for readers, writers and workers: which were there, were made, and what is left to be done."""
+        """Create roles for readers, writers and workers; return which existed, were created, and what is left to do."""
         ...
 
 
@@ -93,7 +93,7 @@ async def _run(settings: Settings, *, workers: int, serving: bool) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     leaving = _Leaving()
     try:
-        async with start(settings, serving=serving, patience=AT_START) as app:
+        async with start(settings, serving=serving, retry_window=AT_START) as app:
             await (_serve if serving else _work)(app, leaving, workers)
     except asyncio.CancelledError:
         if not leaving.asked.is_set():
@@ -139,7 +139,7 @@ async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
 
 
 class _Leaving:
-    """Whether SIGINT or SIGTERM came: leaving is clean, whoever asks. What is still starting is cancelled."""
+    """Set by SIGINT or SIGTERM: stops cleanly; what is still starting is cancelled."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -161,8 +161,8 @@ def _banner(settings: Settings, address: str | None, workers: int) -> None:
     screen = console()
     title = Text.assemble(("embedq", "bold"), f" {__version__}  ", (literal(settings.shown_url), "dim"))
     screen.print("", title, "", sep="\n", soft_wrap=True)
-    crew = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
-    facts = [("workers", crew)]
+    running = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
+    facts = [("workers", running)]
     if address:
         facts = [("API", address), ("docs", f"{address}/docs"), *facts]
     for name, value in facts:

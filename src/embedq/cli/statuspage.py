@@ -1,4 +1,4 @@
-"""The queue on one screen."""
+"""The status page of the queue."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -33,11 +33,11 @@ WORKERS = (
     Column(name="failed", right=True, worth=4),
 )
 FEWEST = 3  # collections that are shown on the smallest screen
-FRAME = 5  # lines of a table that are no rows
+FRAME = 5  # lines of a table that are not rows
 
 
 def page(status: QueueStatus, url: str, *, width: int, height: int | None = None) -> RenderableType:
-    """Lay out the whole status on a screen of this width, and of this height if it cannot scroll."""
+    """Lay out the status for this width, and for this height if it cannot scroll."""
     head = _headline(status, url, width)
     notes = [Text.assemble(("! ", "yellow"), literal(note)) for note in status.notes]
     rest: list[RenderableType] = [_workers(status.workers, width), *notes] if status.workers else [*notes]
@@ -50,12 +50,12 @@ def page(status: QueueStatus, url: str, *, width: int, height: int | None = None
 
 
 def _headline(status: QueueStatus, url: str, width: int) -> list[Text]:
-    """Say where and how it is: in one line, or in two where the screen is narrow."""
+    """Write URL and health: in one line, or in two if the screen is narrow."""
     alive = sum(worker.alive for worker in status.workers)
     state = ("paused", "yellow") if status.paused else ("running", "green")
-    crew = counted(alive, "worker") if alive else "no worker"
+    fleet = counted(alive, "worker") if alive else "no worker"
     where = Text.assemble(("embedq", "bold"), "  ", literal(url), no_wrap=True, overflow="ellipsis")
-    how = Text.assemble(state, "   ", shaded(status.health.value), "   ", crew)
+    how = Text.assemble(state, "   ", shaded(status.health.value), "   ", fleet)
     fits = where.cell_len + 3 + how.cell_len <= width
     return [Text.assemble(where, "   ", how)] if fits else [where, how]
 
@@ -76,16 +76,16 @@ def _collections(status: QueueStatus, width: int, most: int | None) -> list[Rend
 
 
 def _busiest(status: QueueStatus, most: int | None) -> list[str]:
-    """Name those that fit, by name: where not all do, those with the most to look at."""
+    """List the collections that fit, by name; if not all do, those with the most activity."""
     names = sorted(status.counts)
     if most is None or len(names) <= most:
         return names
 
-    def calm(name: str) -> int:
+    def inactivity(name: str) -> int:
         counts = status.counts[name]
         return -(counts.failed + counts.pending + counts.processing)
 
-    return sorted(sorted(names, key=calm)[: most - 1])
+    return sorted(sorted(names, key=inactivity)[: most - 1])
 
 
 def _row(label: Cell, counts: Counts, waits: timedelta | None) -> tuple[Cell, ...]:

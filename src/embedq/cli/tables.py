@@ -1,4 +1,4 @@
-"""Tables that fit the screen: a narrow one loses columns before it loses sense."""
+"""Tables that fit the screen: a narrow screen drops the least important columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from rich.text import Text
 from embedq.cli.output import DASH, literal
 
 Cell = str | Text
-BETWEEN = 2  # what a column costs beside its own width
+BETWEEN = 2  # padding per column
 ALWAYS = 100
-KEY_LEAST = 12  # narrower than this an id would be a column of letters
+KEY_LEAST = 12  # below this a wrapped id is unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: what it is called, and what becomes of it where the screen is narrow."""
+    """A column: its title, and how it shrinks on a narrow screen."""
 
     name: str
     right: bool = False
-    key: bool = False  # an id, which people copy: never cut; a too long one goes on in the next line
-    least: int | None = None  # it may be cut down to so many cells; None: it is shown whole
-    wraps: bool = False  # cut down, it goes on in the next line
-    worth: int = ALWAYS  # those that are worth least are left out first
-    if_any: bool = False  # left out where it would hold nothing
+    key: bool = False  # an id, which people copy: never cut, but wrapped
+    least: int | None = None  # the minimum width it may be cut to; None: never cut
+    wraps: bool = False  # wrapped instead of cut
+    worth: int = ALWAYS  # the lowest are left out first
+    if_any: bool = False  # left out if all its cells are empty
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, width: int, last_is_sum: bool = False) -> Table:
-    """Lay facts out in columns on a screen of this width. A plain string is shown as it is."""
+    """Lay out rows in columns for a screen of this width. A plain string is shown as it is."""
     cells = [[_text(cell) for cell in row] for row in rows]
     natural = [max(cell_len(column.name), *(_width(row[n]) for row in cells)) for n, column in enumerate(columns)]
     shown = _shown(columns, cells, natural, width)
@@ -61,7 +61,7 @@ def _width(cell: Text) -> int:
 
 
 def _shown(columns: Sequence[Column], cells: Sequence[Sequence[Text]], natural: Sequence[int], width: int) -> list[int]:
-    """Choose the columns that have room."""
+    """Choose the columns that fit."""
     shown = [n for n, column in enumerate(columns) if not column.if_any or any(row[n].plain != DASH for row in cells)]
     while sum(_least(columns[n], natural[n]) + BETWEEN for n in shown) > width:
         cheapest = min(shown, key=lambda n: columns[n].worth)
@@ -76,7 +76,7 @@ def _least(column: Column, natural: int) -> int:
 
 
 def _widths(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
-    """Share the screen: ids come first, then names, then sentences, which lose nothing by going on in the next line."""
+    """Distribute the width: ids first, then names, then sentences, which can be wrapped."""
     least = [_least(column, size) for column, size in zip(columns, natural, strict=True)]
     widths, room = list(least), width - BETWEEN * len(columns)
     keys = [n for n, column in enumerate(columns) if column.key]
@@ -92,7 +92,7 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], width: int) -> li
 
 
 def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Give each its least if there is room for that, and share the rest evenly among those that want more."""
+    """Give each its minimum if that fits, and distribute the rest evenly among those that want more."""
     widths = list(least) if sum(least) <= room else [1] * len(least)
     left, waiting = room - sum(widths), len(widths)
     for n in sorted(range(len(widths)), key=lambda n: natural[n] - widths[n]):

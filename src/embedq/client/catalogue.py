@@ -1,4 +1,4 @@
-"""Which collections there are, remembered for a moment so that a write does not ask twice."""
+"""Collections, cached briefly so that a write does not read them twice."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -10,28 +10,28 @@ from embedq.ports import Declaring
 
 DECLARE_OR_PUT = "declare it, or put a first record into it"
 DECLARE_FIRST = "declare it first (EMBEDQ_STRICT=1: a put declares none)"
-TRUSTED_SECONDS = 1.0  # a declaration changed by another process is seen after this
+TRUSTED_SECONDS = 1.0  # cache lifetime: a change by another process is seen after this
 
 
 class Catalogue:
     """The collections of a store."""
 
     def __init__(self, store: Declaring, *, strict: bool = False) -> None:
-        """Remember what this store says; `strict`: a first put declares nothing."""
+        """Cache the collections of this store; `strict`: a first put does not declare one."""
         self._store = store
         self._advice = DECLARE_FIRST if strict else DECLARE_OR_PUT
         self._known: dict[str, Collection] = {}
         self._read_at = -TRUSTED_SECONDS
 
     async def all(self) -> Sequence[Collection]:
-        """List the collections by name, as they are now."""
+        """List the collections by name, bypassing the cache."""
         found = await self._store.collections()
         self._known = {collection.declaration.name: collection for collection in found}
         self._read_at = monotonic()
         return found
 
     async def find(self, name: str) -> Collection | None:
-        """Find a collection, None if it is not declared."""
+        """Find a collection; None if it is not declared."""
         if name not in self._known or monotonic() - self._read_at > TRUSTED_SECONDS:
             await self.all()
         return self._known.get(name)
@@ -45,9 +45,9 @@ class Catalogue:
         return found
 
     async def look_up_learnt(self, name: str) -> Collection:
-        """Find a collection with what its space has learnt by now: the first vectors may have come a moment ago.
+        """Find a collection with its space's dimensions, which the first vectors may have just fixed.
 
-        What is known is trusted for as long as the store does not refuse its space.
+        Known dimensions stay cached until the store refuses the space.
         """
         check_collection(name)
         found = self._known.get(name)
@@ -57,16 +57,16 @@ class Catalogue:
         return found
 
     async def text_from(self, name: str) -> tuple[str, ...] | None:
-        """Say which attributes make the texts of a collection; None: records bring their own, or it is not declared."""
+        """Say which attributes make the texts of a collection; None: records have their own, or it is not declared."""
         found = await self.find(name)
         return found.declaration.text_from if found else None
 
     async def declare(self, declaration: Declaration) -> Collection:
-        """Declare a collection and remember it."""
+        """Declare a collection and cache it."""
         made = await self._store.declare(declaration)
         self._known[declaration.name] = made
         return made
 
     def forget(self, name: str) -> None:
-        """Ask the store about this collection next time."""
+        """Drop this collection from the cache."""
         self._known.pop(name, None)

@@ -62,7 +62,7 @@ class Client:
         self.tables = Tables(store, embedders, options=options, telemetry=telemetry)
 
     async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
-        """Refuse what `put` would refuse, without writing; answer with the records as they were read."""
+        """Refuse what `put` would refuse, without writing; return the parsed records."""
         batch = await self._read(collection, records)
         check_texts(batch, await self._catalogue.text_from(collection))
         return batch
@@ -73,7 +73,7 @@ class Client:
         """Write records and arm their jobs, all or none; one receipt per record, in order.
 
         The first put to an undeclared collection declares it with defaults, unless the settings are strict. With the
-        caller's `connection` the write becomes part of the caller's transaction; the collection must be there then.
+        caller's `connection` the write becomes part of the caller's transaction; the collection must exist then.
         """
         started = monotonic()
         batch = await self._read(collection, records)
@@ -90,7 +90,7 @@ class Client:
     async def get(
         self,
         collection: str,
-        id: str,  # noqa: A002 the contract's own word
+        id: str,  # noqa: A002 the API's own name
         *,
         with_vector: bool = False,
         tenant: str | None = None,
@@ -124,7 +124,7 @@ class Client:
     async def patch(
         self,
         collection: str,
-        id: str,  # noqa: A002 the contract's own word
+        id: str,  # noqa: A002 the API's own name
         changes: Mapping[str, Any],
         *,
         tenant: str | None = None,
@@ -147,9 +147,9 @@ class Client:
         tenant: str | None = None,
         connection: object | None = None,
     ) -> Sequence[RecordId]:
-        """Take records out of search and cancel their jobs; answer with those that were there.
+        """Take records out of search and cancel their jobs; return the ids that existed.
 
-        `purge` also removes text and vector for good. A single id that is not there: NotFound. With the caller's
+        `purge` also erases text and vector. A single id that does not exist: NotFound. With the caller's
         `connection` it becomes part of the caller's transaction.
         """
         wanted = read_ids(ids)
@@ -161,14 +161,14 @@ class Client:
         self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)
         return gone
 
-    async def regenerate(self, collection: str, id: str, *, tenant: str | None = None) -> Receipt:  # noqa: A002 the contract's own word
+    async def regenerate(self, collection: str, id: str, *, tenant: str | None = None) -> Receipt:  # noqa: A002 the API's own name
         """Embed a record again, even if its vector is current."""
         return await self.enqueue(collection, id, force=True, tenant=tenant)
 
     async def enqueue(
         self,
         collection: str,
-        id: str,  # noqa: A002 the contract's own word
+        id: str,  # noqa: A002 the API's own name
         *,
         force: bool = False,
         priority: PriorityLike = None,
@@ -189,7 +189,7 @@ class Client:
         *,
         k: int = 10,
         mode: SearchMode | str = SearchMode.AUTO,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 the contract's own word
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 the API's own name
         tenant: str | None = None,
     ) -> Answer:
         """Find records by meaning, by words, or both; the answer says how it was found and how fresh it is.
@@ -204,10 +204,10 @@ class Client:
         collection: str,
         ids: Sequence[str],
         *,
-        timeout: float,  # noqa: ASYNC109 it says what it waited for and why it was in vain
+        timeout: float,  # noqa: ASYNC109 its error says what it waited for, and why
         tenant: str | None = None,
     ) -> dict[str, EmbeddingStatus]:
-        """Wait until none of these records is pending; answer with a status per id.
+        """Wait until none of these records is pending; return a status per id.
 
         Raise TimeoutError after `timeout` seconds; it says so if no worker is alive.
         """
@@ -228,7 +228,7 @@ class Client:
     ) -> Collection:
         """Declare a collection; the same declaration again changes nothing.
 
-        Another `text_from` embeds again what changes by it; another embedder over existing records: Conflict.
+        A new `text_from` embeds again the records whose text changes; a new embedder over existing records: Conflict.
         """
         check_collection(name)
         lane = read_priority(priority)
@@ -243,7 +243,7 @@ class Client:
         )
 
     def embedder(self, given: EmbedderName | str | None = None) -> EmbedderName:
-        """Read an embedder's name the one way it is stored; none given means the default."""
+        """Parse an embedder's name into its canonical form; none given means the default."""
         if given is None:
             return self._options.embedder
         try:
@@ -269,11 +269,11 @@ class Client:
         self._telemetry.emit(Event.DELETED, level="warning", collection=name, dropped=True)
 
     async def close(self) -> None:
-        """End what still runs for queries that were given up on."""
+        """Cancel the embedding of queries that timed out."""
         await self._searching.close()
 
     async def _read(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
-        """Read a batch, or refuse it with all that is wrong with it."""
+        """Parse a batch, or refuse it with all its problems."""
         try:
             return read_records(records, self._options.limits)
         except Invalid as refused:
@@ -282,7 +282,7 @@ class Client:
             raise with_textless(refused, records, await self._catalogue.text_from(collection)) from None
 
     async def _make(self, name: str, batch: Sequence[NewRecord], *, declare: bool) -> None:
-        """Declare a collection by its first batch, which is judged whole before: a refused one declares nothing."""
+        """Declare a collection on its first batch, after checking the batch: a refused one declares nothing."""
         self._catalogue.forget(name)
         try:
             await self._catalogue.look_up(name)
@@ -293,6 +293,6 @@ class Client:
             await self.declare(name)
 
     async def _embedder(self, collection: str, given: EmbedderName | str | None) -> EmbedderName:
-        """Read an embedder's name; none given means the collection's own, or the default for a new one."""
+        """Parse an embedder's name; none given means the collection's own, or the default for a new one."""
         known = await self._catalogue.find(collection) if given is None else None
         return known.declaration.embedder if known else self.embedder(given)

@@ -1,4 +1,4 @@
-"""What callers hand in, read into the model's nouns or refused with what to do."""
+"""Parses callers' input into the types of `model`, or refuses it with advice."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -32,7 +32,7 @@ PriorityLike = Priority | int | str | None
 
 
 def read_records(items: Sequence[RecordLike], limits: Limits) -> list[NewRecord]:
-    """Read a batch, or refuse all of it and name every bad record by its position. Whoever writes it need not look."""
+    """Parse and check a batch, or refuse all of it and name every bad record by its position."""
     if not items:
         raise Invalid("no records: send one record, or a list that is not empty")
     if len(items) > MAX_BATCH:
@@ -56,9 +56,9 @@ def check_texts(records: Sequence[NewRecord], text_from: Sequence[str] | None) -
 
 
 def with_textless(refused: Invalid, items: Sequence[RecordLike], text_from: Sequence[str] | None) -> Invalid:
-    """Name those of a refused batch that would have no text either: one look mends all.
+    """Add the records without a text to a refused batch, so that one answer names all problems.
 
-    Texts are judged here for that only: a store that knows a newer `text_from` decides.
+    Only for that message: the store decides, since it may know a newer `text_from`.
     """
     sound = {at: read_record(item) for at, item in enumerate(items) if at not in refused.problems}
     return refusal({**refused.problems, **_textless(sound, text_from)}, len(items))
@@ -75,7 +75,7 @@ def _textless(records: Mapping[int, NewRecord], text_from: Sequence[str] | None)
 
 
 def read_record(item: RecordLike) -> NewRecord:
-    """Read one record; its values are checked with the batch."""
+    """Parse one record; its values are checked with the batch."""
     if isinstance(item, NewRecord):
         return item
     if not isinstance(item, Mapping):
@@ -93,7 +93,7 @@ def read_record(item: RecordLike) -> NewRecord:
 
 
 def read_patch(changes: Mapping[str, Any], limits: Limits) -> Patch:
-    """Read a partial change of a record."""
+    """Parse a partial change of a record."""
     if not isinstance(changes, Mapping):
         raise Invalid(f"a change must be an object, not {type(changes).__name__}")
     _only(changes, PATCH_FIELDS, "a change")
@@ -108,7 +108,7 @@ def read_patch(changes: Mapping[str, Any], limits: Limits) -> Patch:
 
 
 def read_ids(ids: Sequence[str]) -> list[RecordId]:
-    """Read record ids, each once."""
+    """Parse record ids, without duplicates."""
     if isinstance(ids, str):
         raise Invalid("ids must be a list of strings, not one string")
     for id_ in ids:
@@ -117,7 +117,7 @@ def read_ids(ids: Sequence[str]) -> list[RecordId]:
 
 
 def read_priority(value: object) -> Priority | None:
-    """Read `urgent`, `high`, `normal`, `low`, or 3 to 0."""
+    """Parse `urgent`, `high`, `normal`, `low`, or 3 to 0."""
     if value is None:
         return None
     try:
@@ -131,7 +131,7 @@ def read_priority(value: object) -> Priority | None:
 
 
 def read_retry(value: Mapping[str, Any] | RetryPolicy | None, default: RetryPolicy) -> RetryPolicy:
-    """Read a retry policy; what is not said is the default's."""
+    """Parse a retry policy; missing fields are the default's."""
     if value is None or isinstance(value, RetryPolicy):
         return value or default
     _only(value, RETRY_FIELDS, "a retry policy")
@@ -150,7 +150,7 @@ def read_retry(value: Mapping[str, Any] | RetryPolicy | None, default: RetryPoli
 
 
 def read_text_from(value: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Read the names of the attributes that make a text."""
+    """Parse the names of the attributes that make a text."""
     if value is None:
         return None
     if isinstance(value, str) or not value or len(value) > MAX_TEXT_FIELDS:
@@ -163,7 +163,7 @@ def read_text_from(value: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Read a filter: each attribute must be a value, or one of a list of values."""
+    """Parse a filter: each attribute must equal a value, or one of a list of values."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -176,12 +176,12 @@ def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def fits(number: float) -> bool:
-    """Say whether every database can compare this number; NaN and infinity fit nowhere."""
+    """Say whether every database can compare this number; NaN and infinity never do."""
     return -MAX_NUMBER <= number < MAX_NUMBER
 
 
 def read_status(value: str) -> EmbeddingStatus:
-    """Read an embedding status."""
+    """Parse an embedding status."""
     try:
         return EmbeddingStatus(value)
     except ValueError:
@@ -189,13 +189,13 @@ def read_status(value: str) -> EmbeddingStatus:
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a page size that is no page."""
+    """Refuse a page size out of range."""
     if not 1 <= limit <= MAX_PAGE:
         raise Invalid(f"limit={limit}: it must be 1 to {MAX_PAGE}; go on with the cursor")
 
 
 def check_collection(name: object) -> None:
-    """Refuse what cannot be a collection's name."""
+    """Refuse an invalid collection name."""
     if not isinstance(name, str):
         raise Invalid(f"a collection's name must be a string, not {type(name).__name__}")
     check_name(name)

@@ -1,4 +1,4 @@
-"""Which records are there for who asks for a tenant: others are as if they were not."""
+"""Records of a tenant: those of others are treated as if they did not exist."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from embedq.model import RecordId
 from embedq.policy.tenants import belongs
 from embedq.ports import Reading
 
-LOOK_AT = 1000  # records per look
+LOOK_AT = 1000  # records per query
 
 
 async def check_owned(store: Reading, collection: str, ids: Sequence[RecordId], *, tenant: str | None) -> None:
-    """Refuse to go on if one of these records is not the tenant's. What changes them compares it once more."""
+    """Raise NotFound if one of these records is not the tenant's. The write checks it again."""
     for start in range(0, len(ids) if tenant is not None else 0, LOOK_AT):
         some = ids[start : start + LOOK_AT]
         found = {record.id for record in await store.get(collection, some) if belongs(record.tenant, tenant)}
@@ -21,5 +21,5 @@ async def check_owned(store: Reading, collection: str, ids: Sequence[RecordId], 
 
 
 def no_record(collection: str, id_: RecordId) -> NotFound:
-    """Say that a record is not there, or not for who asks: in the same words."""
+    """Build the error for a record that does not exist or is another tenant's: the message is the same."""
     return NotFound(f"no record {id_!r} in {collection!r}")

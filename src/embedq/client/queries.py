@@ -1,4 +1,4 @@
-"""Vectors of queries: embedded once, remembered, and never waited for longer than a reader would."""
+"""Query vectors: embedded once, cached, and bounded by a timeout."""
 
 import asyncio
 from collections import OrderedDict
@@ -22,20 +22,20 @@ class Embedders(Protocol):
     """Where a client gets embedders for queries."""
 
     def canonical(self, name: EmbedderName) -> EmbedderName:
-        """Write a name the one way it is stored. SettingsError: there is no such embedder."""
+        """Return a name's canonical form. SettingsError: there is no such embedder."""
         ...
 
     async def get(self, name: EmbedderName) -> Embedder:
-        """Build an embedder, or hand out the one that is there. SettingsError: it lacks something."""
+        """Build an embedder, or return the existing one. SettingsError: it lacks something."""
         ...
 
 
 class NoVector(Exception):
-    """A query vector cannot be had; the message says why."""
+    """There is no query vector; the message says why."""
 
 
 class QueryVectors:
-    """Embeds queries and remembers the last ones."""
+    """Embeds queries and caches recent ones."""
 
     def __init__(self, store: Budgeting, embedders: Embedders, *, options: ClientOptions, telemetry: Telemetry) -> None:
         """Embed with these embedders, within the fleet's budget."""
@@ -47,9 +47,9 @@ class QueryVectors:
         self._running: dict[Key, asyncio.Task[Vector]] = {}
 
     async def of(self, space: Space, words: str, *, within: timedelta) -> Vector:
-        """Answer with the query's vector in this space, or raise NoVector that says why there is none.
+        """Return the query's vector in this space, or raise NoVector that says why there is none.
 
-        What takes longer goes on behind: a model that is loading is there for the next query.
+        After a timeout the embedding continues in the background: a loading model serves the next query.
         """
         key = (space.id, words)
         if key in self._remembered:
@@ -62,7 +62,7 @@ class QueryVectors:
         return task.result()
 
     async def close(self) -> None:
-        """End what still runs."""
+        """Cancel the embeddings in progress."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
@@ -76,7 +76,7 @@ class QueryVectors:
 
     def _ended(self, key: Key, task: asyncio.Task[Vector]) -> None:
         self._running.pop(key, None)
-        if task.cancelled() or task.exception():  # looking at it also keeps asyncio from complaining
+        if task.cancelled() or task.exception():  # reading it also keeps asyncio from warning
             return
         self._remembered[key] = task.result()
         while len(self._remembered) > self._options.cached_queries:
@@ -94,7 +94,7 @@ class QueryVectors:
             raise NoVector(str(error)) from error
 
     async def _asked(self, embedder: Embedder, space: Space, words: str) -> Vector:
-        """Call the embedder once, and hand on what is one usable vector of this space."""
+        """Call the embedder once, and return one checked vector of this space."""
         started = monotonic()
         answer = await embedder.embed([words], Purpose.QUERY)
         self._telemetry.emit(
@@ -113,7 +113,7 @@ class QueryVectors:
         return row
 
     async def _afford(self, embedder: Embedder, space: Space, words: str) -> None:
-        """A query takes from the same budget as the workers, and obeys the same Retry-After."""
+        """Take from the workers' budget, and obey the same Retry-After."""
         if not embedder.remote:
             return
         budget = budget_of(self._options.budget, embedder.limits)

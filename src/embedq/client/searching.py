@@ -21,13 +21,13 @@ __all__ = ["Embedders", "Searching"]
 
 MAX_K = 1000
 MAX_QUERY_BYTES = 32 * 1024
-FUSED_DEPTH = 4  # each ranking brings this many times k, so that a record low in one can still win by both
+FUSED_DEPTH = 4  # each ranking fetches this many times k, so that a record low in one can still win by both
 LEAST_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A search request that was read and found sound."""
+    """A checked search request."""
 
     words: str
     mode: SearchMode
@@ -59,10 +59,10 @@ class Searching:
         *,
         k: int,
         mode: SearchMode | str,
-        filter: Mapping[str, Any] | None,  # noqa: A002 the contract's own word
+        filter: Mapping[str, Any] | None,  # noqa: A002 the API's own name
         tenant: str | None,
     ) -> Asked:
-        """Read a search request, or refuse it."""
+        """Parse a search request, or refuse it."""
         _check_words(words)
         _check_k(k)
         if tenant is not None:
@@ -70,21 +70,21 @@ class Searching:
         return Asked(words=words, mode=_mode(mode), query=Query(k=k, filter=read_filter(filter), tenant=tenant))
 
     async def answer(self, name: str, asked: Asked) -> Answer:
-        """Answer a search of a collection as it is now, whatever this process remembers of it."""
+        """Answer a search, reading the collection again if the cached one is outdated."""
         try:
             return await self._answer(await self._catalogue.look_up_learnt(name), asked)
-        except (NotFound, Conflict):  # dropped or declared anew by another process since we last looked
+        except (NotFound, Conflict):  # dropped or declared again by another process since it was cached
             self._catalogue.forget(name)
             return await self._answer(await self._catalogue.look_up_learnt(name), asked)
 
     async def _answer(self, collection: Collection, asked: Asked) -> Answer:
-        """Answer a search; where no query vector can be had, words answer, and the answer says why."""
+        """Answer a search; without a query vector, fall back to words and say why."""
         started = monotonic()
         vector, reason = await self._vector(collection, asked)
         mode, ranked, near = await self._rank(collection, asked, vector)
         hits, freshness = await self._show(collection.declaration.name, ranked, near)
         if freshness.trouble is not None:
-            hits = [replace(hit, stale=True) for hit in hits]  # nobody knows whether their texts are current
+            hits = [replace(hit, stale=True) for hit in hits]  # it is unknown whether their texts are current
         self._telemetry.emit(
             Event.SEARCHED,
             level="debug",
@@ -97,7 +97,7 @@ class Searching:
         return Answer(hits=hits, mode_used=mode, reason=reason, freshness=freshness)
 
     async def close(self) -> None:
-        """End what still runs for queries that were given up on."""
+        """Cancel the embedding of queries that timed out."""
         await self._vectors.close()
 
     async def _vector(self, collection: Collection, asked: Asked) -> tuple[Vector | None, str | None]:
@@ -116,7 +116,7 @@ class Searching:
     async def _rank(
         self, collection: Collection, asked: Asked, vector: Vector | None
     ) -> tuple[SearchMode, Sequence[Hit], Sequence[Hit]]:
-        """Rank records, and say which of them were found by their vectors."""
+        """Rank records; also return those that were found by their vectors."""
         name, query = collection.declaration.name, replace(asked.query, bare=True, space=collection.space)
         if vector is None:
             return SearchMode.KEYWORD, await self._store.search_words(name, asked.words, query), ()
@@ -131,7 +131,7 @@ class Searching:
         return SearchMode.HYBRID, fuse([near, worded], query.k), near
 
     async def _show(self, name: str, ranked: Sequence[Hit], near: Sequence[Hit]) -> tuple[list[Hit], Freshness]:
-        """Read what is shown of the final hits, and of no others: rankings are deep, and texts may be long.
+        """Read texts and attributes of the final hits only: rankings are deep, and texts may be long.
 
         `near` were found by their vectors; one whose text changed since is stale.
         """

@@ -1,4 +1,4 @@
-"""Tables that the application already has, as collections."""
+"""An application's existing tables as collections."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from embedq.policy.vectors import checked
 from embedq.ports import Attaching, Embedder
 from embedq.telemetry import Event, Telemetry
 
-SAMPLE = "How many numbers?"  # embedded once, where nobody knows how long an embedder's vectors are
+SAMPLE = "How many numbers?"  # embedded once to learn the dimensions of an embedder
 MAX_COLUMNS = 32
 ELSEWHERE = "tables can be attached in PostgreSQL: EMBEDQ_URL=postgresql://user@host/database"
 
@@ -41,9 +41,9 @@ class Tables:
         adopt: bool = False,
         **options: Any,  # noqa: ANN401 each is of its own field's type
     ) -> Attached:
-        """Make a table a collection. From now on its changes are embedded, and so are the rows that are there.
+        """Make a table a collection: its existing rows are embedded, and every later change.
 
-        Again with something else, it alters the attachment: only texts that changed by that are embedded.
+        With other options it alters the attachment: only texts that change are embedded again.
 
         Args:
             table: Its name, or SCHEMA.NAME.
@@ -51,7 +51,7 @@ class Tables:
             text: The columns that the text is made from, joined in order.
             collection: Its name as a collection; without it the table's.
             embedder: What embeds it; without it the settings'.
-            adopt: Take the vectors in the column `into` for those of the rows' texts as of now. Nobody can check that.
+            adopt: Trust that the vectors in the column `into` are those of the rows' current texts.
             **options: `into` (a vector column of the table), `priority` (an SQL expression), `tenant` (a column),
                 `attributes` (columns that searches can filter by).
         """
@@ -73,7 +73,7 @@ class Tables:
         return attached
 
     async def detach(self, collection: str) -> None:
-        """Leave a table as it was, and drop its collection; vectors in the table's own column stay."""
+        """Remove the triggers from a table, and drop its collection; vectors in the table's own column stay."""
         await self._attaching().detach(collection)
         self._telemetry.emit(Event.DETACHED, collection=collection)
 
@@ -82,7 +82,7 @@ class Tables:
         return await self._attaching().attached()
 
     async def gather(self) -> int:
-        """Take over some of what tables have noted, as workers do by themselves; 0 when there is nothing to do."""
+        """Process some noted changes of tables, as workers do themselves; 0 when there is nothing to do."""
         return await self._attaching().gather()
 
     def _attaching(self) -> Attaching:
@@ -92,13 +92,13 @@ class Tables:
 
 
 async def _dimensions(embedder: Embedder) -> int:
-    """Ask how long an embedder's vectors are."""
+    """Find out an embedder's dimensions."""
     answer = await embedder.embed([SAMPLE], Purpose.DOCUMENT)
     return len(checked(answer.vectors, texts=1, dimensions=None)[0])
 
 
 def _names(columns: Sequence[str]) -> tuple[str, ...]:
-    """Read column names."""
+    """Parse column names."""
     if isinstance(columns, str) or not all(columns):
         raise Invalid("columns are a list of names")
     if len(columns) > MAX_COLUMNS:
@@ -110,5 +110,5 @@ def _read(options: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(options.keys() - {"into", "priority", "tenant", "attributes"})
     if unknown:
         raise Invalid(f"unknown: {', '.join(unknown)}")
-    named = {name: value or None for name, value in options.items()}  # an empty one names nothing
+    named = {name: value or None for name, value in options.items()}  # empty counts as not given
     return named | {"attributes": _names(options.get("attributes") or ())}

@@ -11,14 +11,14 @@ from embedq.policy.health import as_seen_here
 from embedq.ports import Reading
 from embedq.ports.asked import Awaited
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25  # seconds between looks
-LOOK_AT = 1000  # records per look
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25  # seconds between polls
+LOOK_AT = 1000  # records per query
 
 
 async def wait_for(
     store: Awaited, collection: str, ids: Sequence[RecordId], *, seconds: float, options: ClientOptions
 ) -> dict[str, EmbeddingStatus]:
-    """Look until none of these records is pending, in pauses that grow; raise TimeoutError when it takes too long."""
+    """Poll with growing pauses until none of these records is pending; raise TimeoutError after `seconds`."""
     if not seconds >= 0:
         raise Invalid(f"timeout={seconds}: it must be a number of seconds, 0 or more")
     end, pause = monotonic() + seconds, FIRST_PAUSE
@@ -44,7 +44,7 @@ async def _statuses(store: Reading, collection: str, ids: Sequence[RecordId]) ->
 
 
 async def _why(store: Awaited, collection: str, pending: int, seconds: float, options: ClientOptions) -> str:
-    """Say what was waited for, and what keeps it if that is plain."""
+    """Say what was waited for, and the likely cause of the delay."""
     these = "1 record" if pending == 1 else f"{pending:,} records"
     what = f"{these} of {collection!r} still pending after {seconds:g} s"
     if await store.paused():

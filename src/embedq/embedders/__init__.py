@@ -1,4 +1,4 @@
-"""The embedders, chosen by name. A provider is declared in one file; its library is imported when it is asked for."""
+"""The embedders, chosen by name. A provider is declared in one file; its library is imported when it is used."""
 
 import importlib
 import importlib.util
@@ -24,7 +24,7 @@ PROVIDERS: MutableMapping[str, str] = {
 
 
 def declared(provider: str) -> Provider:
-    """Read a provider's declaration; KeyError: there is none of this name."""
+    """Return a provider's declaration; KeyError: there is none of this name."""
     found: Provider = importlib.import_module(PROVIDERS[provider]).PROVIDER
     return found
 
@@ -35,12 +35,12 @@ def variables() -> tuple[Variable, ...]:
 
 
 def check(name: EmbedderName) -> None:
-    """Refuse a name that nothing in this version can build."""
+    """Refuse a name that this version cannot build."""
     _found(name)
 
 
 def build(name: EmbedderName, *, environment: Mapping[str, str]) -> Embedder:
-    """Make the embedder of this name, or refuse and say what is missing. Settings are read from `environment` only."""
+    """Build the embedder of this name, or refuse and say what is missing. Settings are read from `environment` only."""
     provider, make = _found(name)
     absent = [module for module in provider.modules if importlib.util.find_spec(module) is None]
     if absent:
@@ -49,7 +49,7 @@ def build(name: EmbedderName, *, environment: Mapping[str, str]) -> Embedder:
 
 
 def canonical(name: EmbedderName) -> EmbedderName:
-    """Write a name the one way it is stored, so that `local`, `local@384` and the model's full name are one space."""
+    """Return a name's canonical form, so that `local`, `local@384` and the model's full name are one space."""
     if name.provider not in PROVIDERS:
         return name
     provider = declared(name.provider)
@@ -58,12 +58,12 @@ def canonical(name: EmbedderName) -> EmbedderName:
 
 
 def known_dimensions(name: EmbedderName) -> int | None:
-    """Say how long the vectors will be. None: the first answer will tell."""
+    """Return the vectors' dimensions. None: known after the first answer."""
     return declared(name.provider).dimensions_of(name) if name.provider in PROVIDERS else name.dimensions
 
 
 def _found(name: EmbedderName) -> tuple[Provider, Build]:
-    """Find the provider of a name and how it is built, or refuse and list those that there are."""
+    """Find the provider of a name and its build function, or refuse and list the known ones."""
     provider = declared(name.provider) if name.provider in PROVIDERS else None
     if provider is not None and provider.build is not None:
         return provider, provider.build

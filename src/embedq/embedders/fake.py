@@ -1,4 +1,4 @@
-"""The provider `fake`, for tests and rehearsals: vectors made of the text's hash, and faults to order."""
+"""The provider `fake`, for tests and rehearsals: vectors made from the text's hash, and scripted faults."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,7 @@ _STEP, _MIX_ONE, _MIX_TWO = (np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF
 
 
 class FakeEmbedder:
-    """Gives equal texts equal unit vectors, at no cost, and fails as it is told to."""
+    """Gives equal texts equal unit vectors, at no cost, and fails as scripted."""
 
     limits = LIMITS
 
@@ -55,7 +55,7 @@ class FakeEmbedder:
         self._rehearsal = Rehearsal(faults)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:  # noqa: ARG002 - one vector for both
-        """Answer with the texts' vectors, or with the fault that the script has for this call."""
+        """Return the texts' vectors, or raise the fault that the script has for this call."""
         if not texts:
             return Embeddings(vectors=np.empty((0, self._size), np.float32), tokens=0)
         raws = encoded(list(texts))
@@ -71,12 +71,12 @@ class FakeEmbedder:
         """Count four bytes as a token."""
         return _tokens(text.encode(errors="surrogatepass"))
 
-    def truncates(self, text: str) -> bool:  # noqa: ARG002 - the contract's signature
-        """Say no: the hash is of the whole text."""
+    def truncates(self, text: str) -> bool:  # noqa: ARG002 - the protocol's signature
+        """Return False: the hash is of the whole text."""
         return False
 
     async def close(self) -> None:
-        """Do nothing: there is nothing to let go of."""
+        """Do nothing: there is nothing to release."""
 
     def _count(self, hashes: Sequence[bytes]) -> Mishap:
         mishap = self._rehearsal.next()
@@ -134,7 +134,7 @@ def _error(mishap: Mishap) -> EmbedderError | None:
             return Transient(said, code="timeout")
         case Kind.RESET | Kind.CUT | Kind.DUPLICATE:
             return Transient(said, code=mishap.kind.value)
-        case _:  # the others spoil the answer, or nothing
+        case _:  # the others corrupt the answer, or nothing
             return None
 
 

@@ -1,19 +1,19 @@
-"""Faults to order: the same script of bad days for the fake embedder and for the loopback provider.
+"""Scripted faults, the same for the fake embedder and for the loopback provider.
 
-As text (the variable `EMBEDQ_FAKE_FAULTS`), it is a comma-separated list. Standing orders hold for every call:
+As text (the variable `EMBEDQ_FAKE_FAULTS`), it is a comma-separated list. These apply to every call:
 
     latency=0.05        each call takes 50 ms
     bad=POISON          a call with a text that contains POISON is refused with 400; may be given more than once
 
-All others are a script, played in the order written; `KIND=N` means the next N calls, and after the script all is well:
+All others are a script, played in order; `KIND=N` means the next N calls, and after the script calls succeed:
 
     429=3:2.5           three calls are answered 429 with Retry-After 2.5 s (`429=3` without the header)
     500=2               two calls are answered 500; so with every other status from 400 to 599
     timeout=1           one call times out; `hang=1`: one call is never answered
-    refused=1           one connection is refused; `reset=1`: lost mid-way; `cut=1`: the body ends too soon
+    refused=1           one connection is refused; `reset=1`: lost midway; `cut=1`: the body ends too soon
     count=1             one vector too few; `dimensions=1`: one dimension too few; `nan=1`: a value is NaN
     shuffled=1          the vectors come in another order; `duplicate=1`: an index comes twice
-    ok=5                five calls go well before the script goes on
+    ok=5                five calls succeed before the script goes on
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class Mishap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """A script of mishaps, played once, beside what holds for every call."""
+    """A script of mishaps, played once, and what applies to every call."""
 
     script: Sequence[Mishap] = ()
     latency: float = 0.0  # seconds
@@ -70,7 +70,7 @@ class Faults:
 
     @classmethod
     def parse(cls, text: str) -> "Faults":
-        """Read the text form; the module says how it is written."""
+        """Parse the text form, which the module's docstring describes."""
         script, latency, bad = [], 0.0, []
         for entry in filter(None, (part.strip() for part in text.split(","))):
             name, _, value = entry.partition("=")
@@ -84,7 +84,7 @@ class Faults:
         return cls(script=tuple(script), latency=latency, bad=tuple(bad))
 
     def refuses(self, text: str) -> bool:
-        """Say whether this text carries a marker."""
+        """Say whether this text contains a marker."""
         return any(marker in text for marker in self.bad)
 
 
@@ -99,7 +99,7 @@ class Rehearsal:
         self._current = Mishap(kind=Kind.OK)
 
     def next(self) -> Mishap:
-        """Say what happens to this call; OK when the script is over."""
+        """Return the fault of this call; OK after the end of the script."""
         if self._left == 0:
             self._current = next(self._script, Mishap(kind=Kind.OK))
             self._left = self._current.times

@@ -1,4 +1,4 @@
-"""What a provider's answer over HTTP means: its status, its Retry-After, and the limits that it tells."""
+"""What a provider's answer over HTTP means: its status, its Retry-After, and the rate limits in its headers."""
 
 import re
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ _REFUSED_INPUT = {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, H
 _REFUSED_CALLER = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _LONGEST_WAIT = timedelta(days=1)
 _SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?", re.ASCII)
-_SECONDS = (3600.0, 60.0, 1.0, 0.001)  # of each part of such a span
+_SECONDS = (3600.0, 60.0, 1.0, 0.001)  # of each unit of a span
 
 
 def error_of(status: int, message: str, *, retry_after: timedelta | None = None) -> EmbedderError:
-    """Say what an HTTP status means for the caller. A status nobody foresaw counts as transient."""
+    """Map an HTTP status to an error. An unknown status counts as transient."""
     code = str(status)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return NotNow(message, retry_after=retry_after, code=code)
@@ -45,13 +45,13 @@ def retry_after(headers: Mapping[str, str]) -> timedelta | None:
 
 
 def told_limits(headers: Mapping[str, str]) -> ToldLimits | None:
-    """Read the rate limits of `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. None: it told nothing."""
+    """Read the rate limits of `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. None: there are none."""
     told = ToldLimits(requests=_allowance(headers, "requests"), tokens=_allowance(headers, "tokens"))
     return None if told == ToldLimits() else told
 
 
 def encoded(texts: list[str]) -> list[bytes]:
-    """Write the texts in UTF-8, as every provider reads them. A lone surrogate has no such form: permanent."""
+    """Encode the texts in UTF-8. A lone surrogate cannot be encoded: Permanent."""
     try:
         return [text.encode() for text in texts]
     except UnicodeEncodeError as error:

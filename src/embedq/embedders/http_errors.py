@@ -1,4 +1,4 @@
-"""What any HTTP client's errors have in common: their chain of causes, what they quote, and what they mean."""
+"""Errors of any HTTP client: their chain of causes, what they quote, and what they mean."""
 
 import re
 import ssl
@@ -18,13 +18,13 @@ _NEVER_REACHED = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedPr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """How a provider's refusals are told: what to check, by the names of its variables, and never its key."""
+    """The wording of a provider's errors: what to check, by the names of its variables, and never its key."""
 
     address: str  # the variable of its address
     hints: Mapping[int, str] = field(default_factory=dict)  # by status
 
     def refusal(self, status: int, said: str) -> str:
-        """Write what the provider answered, in its own words, and what to do about it."""
+        """Write the provider's own message, and what to do about it."""
         said = said[:_LONGEST_MESSAGE].strip()
         answered = f"The provider answered {status}: {said}" if said else f"The provider answered {status}"
         moved = f"It points to another address, where nothing is sent: check {self.address}."
@@ -32,7 +32,7 @@ class Wording:
         return f"{answered.rstrip('.')}. {hint}" if hint else answered
 
     def unanswered(self, error: BaseException, *, is_timeout: bool) -> EmbedderError:
-        """Say what it means that there was no answer: it was never reached, or was lost on the way."""
+        """Map a missing answer to an error: never connected, or lost on the way."""
         reasons = list(chain(error.__cause__))
         names = {parent.__name__ for reason in reasons for parent in type(reason).__mro__}
         detail = next((type(reason).__name__ for reason in reasons), type(error).__name__)
@@ -44,7 +44,7 @@ class Wording:
 
 
 def key_hints(key: str, address: str) -> dict[int, str]:
-    """Say what to check for the statuses that are about the key or the model."""
+    """Say what to check for the statuses that concern the key or the model."""
     return {
         401: f"Check {key}.",
         403: f"Check what the key in {key} may do.",
@@ -52,15 +52,15 @@ def key_hints(key: str, address: str) -> dict[int, str]:
     }
 
 
-def hidden(part: Any, key: str, texts: Sequence[str]) -> Any:  # noqa: ANN401 - whatever an exception carries
-    """Write a part of an error without the key and the texts."""
-    if isinstance(part, str):  # what is escaped is read first, or the key would come out of it later
+def hidden(part: Any, key: str, texts: Sequence[str]) -> Any:  # noqa: ANN401 - an exception's argument
+    """Redact the key and the texts in a part of an error."""
+    if isinstance(part, str):  # unescaped first, or an escaped key would not be found
         return without_texts(re.sub(re.escape(key), _HIDDEN, unescaped(part), flags=re.IGNORECASE), texts)
     return part if part is None or isinstance(part, int) else _HIDDEN
 
 
 def redact(error: BaseException, key: str, texts: Sequence[str]) -> None:
-    """Take the key and the texts out of an error and its causes: it stays as cause, and ends up in stack traces."""
+    """Remove the key and the texts from an error and its causes, since stack traces show them."""
     for link in chain(error):
         link.args = tuple(hidden(part, key, texts) for part in link.args)
 

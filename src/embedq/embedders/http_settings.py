@@ -1,4 +1,4 @@
-"""Keys and addresses of providers, read and refused with the variable's name and never with its value."""
+"""Keys and addresses of providers; errors name the variable and never its value."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ def key_in(environment: Mapping[str, str], variable: str, *, of: str) -> str:
 
 
 def address_in(environment: Mapping[str, str], variable: str, *, default: str) -> str:
-    """Read a provider's address; it is not shown when it is refused, since it may hold a password."""
+    """Read a provider's address; an error does not show it, since it may hold a password."""
     url = environment.get(variable, "").strip() or default
     if not _is_web_address(url):
         raise SettingsError(

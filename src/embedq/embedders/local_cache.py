@@ -1,7 +1,7 @@
-"""Keeps the built graph in the user's cache folder, so that it is built once and checked every time.
+"""Caches the built graph in the user's cache folder; it is built once and checked on every load.
 
-The same weights make the same bytes, so the file must be the very one that is named here: a name or a note beside it
-could be forged as easily as the file itself. An onnx that writes the same graph in other bytes builds it every time.
+The same weights give the same bytes, so the file must have the digest that is named here: a digest stored beside it
+could be forged as easily as the file itself. An onnx that serialises the graph differently builds it every time.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Say where this user's caches live."""
+    """Return this user's cache folder."""
     named = environment.get("XDG_CACHE_HOME", "")
-    # The specification wants an absolute path and tells us to ignore any other.
+    # The XDG specification says to ignore a relative path.
     root = Path(named) if Path(named).is_absolute() else Path(environment.get("HOME") or Path.home()) / ".cache"
     return root / "embedq"
 
 
 def graph(source: Source, folder: Path) -> Path | bytes:
-    """Answer with the cached graph, built first if need be; with its bytes where nothing can be kept.
+    """Return the cached graph, built first if necessary; its bytes if it cannot be cached.
 
-    One rename both stores and seals it: two processes that build at once do no harm, and a file that was cut, changed
-    or put there by somebody else is seen and built again.
+    The file is stored by one rename, so two processes may build at once; a truncated, changed or foreign file is
+    detected and built again.
     """
     path = folder / f"{MODEL}-{SHA256[WEIGHTS][:12]}-v{GRAPH_VERSION}-{GRAPH_SHA256}.onnx"
     own = _is_ours_alone(folder)
@@ -45,13 +45,13 @@ def graph(source: Source, folder: Path) -> Path | bytes:
         return built
     try:
         _keep(built, path)
-    except OSError:  # a full or a read-only disk: a cache is no duty
+    except OSError:  # a full or read-only disk: the cache is optional
         return built
     return path
 
 
 def _is_ours_alone(folder: Path) -> bool:
-    """Make the folder if need be, and say whether nobody else can change a file between our look and our loading."""
+    """Make the folder if necessary; say whether no other user can change a file between check and load."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()

@@ -39,14 +39,14 @@ class LocalEmbedder:
         await engine.do(engine.model.load, urgent=True)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:
-        """Answer with one unit vector per text, of its first 256 tokens; a query goes ahead of documents."""
+        """Return one unit vector per text, of its first 256 tokens; a query goes ahead of documents."""
         if not texts:
             return Embeddings(vectors=np.empty((0, DIMENSIONS), np.float32), tokens=0)
         encoded(list(texts))
         engine, urgent = self._running(), purpose is Purpose.QUERY or len(texts) == 1
         tokens = await engine.do(engine.model.tokens, texts, urgent=urgent)
         self._remember(texts, tokens)
-        runs = packed([len(each.ids) for each in tokens], engine.crew.size)
+        runs = packed([len(each.ids) for each in tokens], engine.threads.size)
         parts = [[tokens[number].ids for number in run] for run in runs]
         answers = await asyncio.gather(*(engine.do(engine.model.vectors, part, urgent=urgent) for part in parts))
         vectors = np.empty((len(texts), DIMENSIONS), np.float32)
@@ -55,11 +55,11 @@ class LocalEmbedder:
         return Embeddings(vectors=vectors, tokens=sum(len(each.ids) for each in tokens))
 
     def tokens(self, text: str) -> int:
-        """Say how many tokens the text can have at most, without waiting for the tokenizer."""
+        """Return an upper bound of the text's tokens, without the tokenizer."""
         return min(MAX_TOKENS, most_tokens(text))
 
     def truncates(self, text: str) -> bool:
-        """Say whether the text is longer than the model sees; known at once for short texts and after embedding."""
+        """Say whether the text is longer than the model's input; known at once for short texts and after embedding."""
         if surely_whole(text):
             return False
         known = self._cut.get(_key(text))
@@ -69,7 +69,7 @@ class LocalEmbedder:
         return known
 
     async def close(self) -> None:
-        """Let go of the model; the last one to do so ends the threads."""
+        """Release the model; the last user ends the threads."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await asyncio.to_thread(leave, engine)
@@ -88,4 +88,4 @@ class LocalEmbedder:
 
 
 def _key(text: str) -> tuple[int, int]:
-    return hash(text), len(text)  # Python keeps a string's hash, so that this costs nothing and holds no text
+    return hash(text), len(text)  # Python caches a string's hash, so this is cheap and holds no text

@@ -1,4 +1,4 @@
-"""One model and one thread per core for the whole process, however many embedders ask for them."""
+"""One model and one thread per core for the whole process, shared by all its embedders."""
 
 import asyncio
 import threading
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from embedq.embedders.local_crew import Crew
 from embedq.embedders.local_model import LocalModel
+from embedq.embedders.local_threads import ModelThreads
 from embedq.embedders.local_weights import locate
 
 T = TypeVar("T")
@@ -22,16 +22,16 @@ class Engine:
     def __init__(self, model: LocalModel) -> None:
         """Start the threads; the model loads itself when it is needed."""
         self.model = model
-        self.crew = Crew()
+        self.threads = ModelThreads()
         self.users = 0
 
     def do(self, work: Callable[..., T], *arguments: Any, urgent: bool = False) -> "asyncio.Future[T]":  # noqa: ANN401 - handed on
-        """Have one of the threads do it; who stops waiting takes it out of the queue."""
-        return asyncio.wrap_future(self.crew.submit(work, *arguments, urgent=urgent))
+        """Run it on one of the threads; cancelling the future takes it out of the queue."""
+        return asyncio.wrap_future(self.threads.submit(work, *arguments, urgent=urgent))
 
 
 def take(environment: Mapping[str, str]) -> Engine:
-    """Answer with the process's engine for these files, started if nobody has it yet."""
+    """Return the process's engine for these files, started if necessary."""
     source = locate(environment)
     with _lock:
         engine = _engines.get(source.folder)
@@ -42,11 +42,11 @@ def take(environment: Mapping[str, str]) -> Engine:
 
 
 def leave(engine: Engine) -> None:
-    """Give an engine back; the last user ends its threads."""
+    """Release an engine; the last user ends its threads."""
     with _lock:
         engine.users -= 1
         if engine.users:
             return
         for folder in [folder for folder, kept in _engines.items() if kept is engine]:
             del _engines[folder]
-    engine.crew.stop()
+    engine.threads.stop()

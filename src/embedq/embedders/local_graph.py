@@ -1,7 +1,7 @@
 """Builds the ONNX graph of all-MiniLM-L6-v2 from its weights: texts' tokens in, unit vectors out.
 
 `onnx` and `safetensors` suffice: no torch, and no exported file to trust. A change here needs
-a new `local_cache.GRAPH_VERSION` and `GRAPH_SHA256`, or old caches would go on serving the graph of before.
+a new `local_cache.GRAPH_VERSION` and `GRAPH_SHA256`, or old caches would continue to serve the old graph.
 """
 
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ _LAYERS, _HEADS = 6, 12
 _HEAD_SIZE = DIMENSIONS // _HEADS
 _OPSET, _IR_VERSION = 20, 9  # the first with Gelu; an IR that every supported onnxruntime reads
 _EPSILON = 1e-12
-_MASKED = np.float32(-1e9)  # far below any score, and still finite
+_MASKED = np.float32(-1e9)  # far below any score, but finite
 
 Array = NDArray[Any]
 
 
 def build(weights: Path) -> bytes:
-    """Answer with the whole graph, weights and all, as ONNX bytes."""
+    """Return the graph with its weights as ONNX bytes."""
     return _Builder(load_file(weights)).model()
 
 
 class _Builder:
-    """Writes nodes one after the other; each method answers with the name of its output."""
+    """Appends nodes one by one; each method returns the name of its output."""
 
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self._weights = weights
@@ -63,7 +63,7 @@ class _Builder:
 
     def _embeddings(self) -> str:
         words = self._weights["embeddings.word_embeddings.weight"]
-        # All tokens are of the first type, so its embedding is added to the positions once and for all.
+        # All tokens are of the first type, so its embedding is added to the positions at build time.
         kind = self._weights["embeddings.token_type_embeddings.weight"][0]
         positions = self._weights["embeddings.position_embeddings.weight"][:MAX_TOKENS] + kind
         length = self._node("Shape", "ids", start=1, end=2)
@@ -109,7 +109,7 @@ class _Builder:
         return self._node("LayerNormalization", hidden, scale, bias, axis=-1, epsilon=_EPSILON)
 
     def _pool(self, hidden: str) -> None:
-        # The mean's divisor falls out when the vector is brought to length one, so the masked sum is enough.
+        # Normalising the vector cancels the mean's divisor, so the masked sum is enough.
         axis = self._constant(np.array([1]))
         total = self._node("MatMul", self._node("Unsqueeze", "weight", axis), hidden)
         self._node("LpNormalization", self._node("Squeeze", total, axis), output="vectors", axis=-1, p=2)

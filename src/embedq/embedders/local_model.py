@@ -1,4 +1,4 @@
-"""The model itself: a tokenizer and an onnxruntime session. Everything here blocks; threads of the crew call it."""
+"""The model itself: a tokenizer and an onnxruntime session. All of it blocks; the model's threads call it."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from embedq.model import Vector
 if TYPE_CHECKING:
     import onnxruntime
 
-_RUN_TOKENS = 256  # measured best for one thread: what a run computes stays in its core's cache
-_LEAST_RUN_TOKENS = 64  # below it, a run's fixed cost outweighs another core's help
+_RUN_TOKENS = 256  # measured best for one thread: a run's data stays in its core's cache
+_LEAST_RUN_TOKENS = 64  # below it, a run's fixed cost outweighs the gain of another core
 _ERRORS_ONLY = 3
 
 
@@ -36,14 +36,14 @@ class LocalModel:
         self._parts: _Parts | None = None
 
     def load(self) -> _Parts:
-        """Load tokenizer and session, unless they are there already."""
+        """Load tokenizer and session, unless they are loaded."""
         with self._lock:
             if self._parts is None:
                 self._parts = _load(self._source, self._cache)
             return self._parts
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Answer with each text's tokens, and whether it was cut."""
+        """Return each text's tokens, and whether it was cut."""
         return self.load().tokenizer.tokens(texts)
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> Vector:
@@ -59,10 +59,10 @@ class LocalModel:
 
 
 def packed(lengths: Sequence[int], threads: int) -> list[list[int]]:
-    """Group texts of like length into runs, the longest first, so that little padding is computed.
+    """Group texts of similar length into runs, the longest first, to compute little padding.
 
-    Each core takes runs of its own: measured a tenth faster than one run that all cores share, which wait for one
-    another at every operation. Longest first lets the cores finish at about the same moment.
+    Each core takes its own runs: measured 10 % faster than runs that all cores share, which synchronise at every
+    operation. Longest first lets the cores finish at about the same time.
     """
     budget = min(_RUN_TOKENS, max(_LEAST_RUN_TOKENS, sum(lengths) // threads))
     order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
@@ -82,7 +82,7 @@ def _session(model: Path | bytes) -> "onnxruntime.InferenceSession":
     import onnxruntime  # noqa: PLC0415 - loaded with the model, not before
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # the crew's threads are the cores
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # our threads already use every core
     options.log_severity_level = _ERRORS_ONLY
     place = model if isinstance(model, bytes) else str(model)
     return onnxruntime.InferenceSession(place, options, providers=["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""Turns texts into the model's tokens, and reads no more of a long text than the model will see."""
+"""Turns texts into the model's tokens, and reads only as much of a long text as the model uses."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,16 +10,16 @@ from embedq.embedders.local import MAX_TOKENS
 
 _END_TOKEN = 102  # [SEP], which closes every text
 _SAMPLE_CHARACTERS = 8192  # enough for 256 tokens of nearly every text
-_BORDERS = " \n.,;。、"  # no token reaches across these
+_BORDERS = " \n.,;。、"  # no token spans these
 _FRAME = 2  # tokens that open and close every text
-_TOKENS_PER_CHARACTER = 3  # at most: a Korean syllable is taken apart; an ASCII character is at most one token
+_TOKENS_PER_CHARACTER = 3  # at most: a Korean syllable is decomposed; an ASCII character is at most one token
 
 
 class Tokens(NamedTuple):
     """A text as the model sees it."""
 
     ids: list[int]
-    cut: bool  # the text goes on beyond what the model sees
+    cut: bool  # the text is longer than the model's input
 
 
 class TextTokenizer:
@@ -29,10 +29,10 @@ class TextTokenizer:
         """Read the vocabulary."""
         self._tokenizer = Tokenizer.from_file(str(path))
         self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()  # done below: the library would also build all that it cuts away
+        self._tokenizer.no_truncation()  # done below: the library would also build what it cuts
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Answer with the tokens of each text."""
+        """Return the tokens of each text."""
         samples = [_sample(text, _SAMPLE_CHARACTERS) for text in texts]
         found = self._tokenizer.encode_batch_fast(samples)
         return [
@@ -50,12 +50,12 @@ class TextTokenizer:
 
 
 def most_tokens(text: str) -> int:
-    """Say how many tokens a text has at most, without looking at its words."""
+    """Return an upper bound of a text's tokens, without tokenizing it."""
     return _FRAME + len(text) * (1 if text.isascii() else _TOKENS_PER_CHARACTER)
 
 
 def surely_whole(text: str) -> bool:
-    """Say whether a text is so short that it cannot be cut, without looking at its words."""
+    """Say whether a text is so short that it cannot be cut, without tokenizing it."""
     return most_tokens(text) <= MAX_TOKENS
 
 

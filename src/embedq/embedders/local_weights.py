@@ -1,4 +1,4 @@
-"""Finds the local model's files and proves that they are the right ones."""
+"""Finds the local model's files and verifies their digests."""
 
 import hashlib
 import importlib.util
@@ -29,11 +29,11 @@ class Source:
     folder: Path | None
 
     def fetch(self, name: str) -> Path:
-        """Answer with the path of one file, from the hub if need be."""
+        """Return the path of one file, from the hub if necessary."""
         return _from_hub(name) if self.folder is None else self.folder / name
 
     def verified(self, name: str) -> Path:
-        """Answer with the path of one file whose SHA-256 is the expected one."""
+        """Return the path of one file after checking its SHA-256."""
         path = self.fetch(name)
         try:
             digest = sha256_of(path)
@@ -49,7 +49,7 @@ class Source:
 
 
 def locate(environment: Mapping[str, str]) -> Source:
-    """Find the files: the folder that is named, else the installed package, else the hub. Nothing is read yet."""
+    """Find the files: the configured folder, else the installed package, else the hub. Nothing is read yet."""
     if named := environment.get(MODEL_DIR, "").strip():
         return Source(_complete(Path(named).expanduser()))
     if packaged := _packaged():
@@ -73,7 +73,7 @@ def _complete(folder: Path) -> Path:
 
 
 def _packaged() -> Path | None:
-    spec = importlib.util.find_spec(_PACKAGE)  # found, not imported: its code asks for torch
+    spec = importlib.util.find_spec(_PACKAGE)  # not imported: its code needs torch
     for place in (spec.submodule_search_locations or []) if spec else []:
         folder = Path(place) / "model"
         if all((folder / name).is_file() for name in SHA256):
@@ -87,7 +87,7 @@ def _hub_allowed(environment: Mapping[str, str]) -> bool:
 
 
 def _from_hub(name: str) -> Path:
-    import huggingface_hub  # noqa: PLC0415 - not part of any extra: used only where it is installed anyway
+    import huggingface_hub  # noqa: PLC0415 - part of no extra: used only if it is installed
     from huggingface_hub.errors import EntryNotFoundError, HFValidationError  # noqa: PLC0415 - the same
 
     try:

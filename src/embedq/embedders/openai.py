@@ -1,4 +1,4 @@
-"""The provider `openai`: the hosted service, and every server that speaks its embeddings wire."""
+"""The provider `openai`: the hosted service, and every server with its embeddings protocol."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ def _build(name: EmbedderName, environment: Mapping[str, str]) -> Embedder:
 PROVIDER = Provider(
     build=_build,
     remote=True,
-    limits=EmbedderLimits(inputs=2048),  # of servers of one's own: each has limits of its own
+    limits=EmbedderLimits(inputs=2048),  # self-hosted servers have their own limits
     variables=(
         Variable(name=KEY, secret=True, description="The key of `openai:` embedders."),
         Variable(name=BASE_URL, receives=(KEY,), description="Another server that speaks the same wire."),

@@ -1,4 +1,4 @@
-"""Everything that speaks the OpenAI embeddings wire, asked through the official SDK."""
+"""Servers of the OpenAI embeddings protocol, called through the official SDK."""
 
 import binascii
 import json
@@ -19,11 +19,11 @@ from embedq.model import EmbedderName, Vector
 from embedq.policy.tokens import estimated
 
 DEFAULT_URL = "https://api.openai.com/v1"
-_TIMEOUT = openai.Timeout(120.0, connect=10.0)  # a second guard: the worker's own deadline comes first
+_TIMEOUT = openai.Timeout(120.0, connect=10.0)  # a fallback: the worker's own deadline comes first
 
 
 class OpenAIEmbedder:
-    """Asks a provider through the official SDK, once per call: retries are the queue's business."""
+    """Calls a provider through the official SDK, without its retries: the queue retries."""
 
     remote = PROVIDER.remote
 
@@ -35,7 +35,7 @@ class OpenAIEmbedder:
         self.dimensions = PROVIDER.dimensions_of(name)
         self.limits = PROVIDER.limits_of(name)
         self._key = key_in(environment, KEY, of="openai")
-        self._encoding = "base64"  # a quarter of the bytes; servers that do not know it answer with numbers
+        self._encoding = "base64"  # a quarter of the bytes; servers without support answer with numbers
         self._client = openai.AsyncOpenAI(
             api_key=self._key,
             base_url=address_in(environment, BASE_URL, default=DEFAULT_URL),
@@ -43,7 +43,7 @@ class OpenAIEmbedder:
             project=environment.get(PROJECT),
             max_retries=0,
             timeout=_TIMEOUT,
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # texts go nowhere else
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # texts go to no other server
         )
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class OpenAIEmbedder:
         return f"OpenAIEmbedder({str(self.name)!r})"
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:  # noqa: ARG002 - one vector for both
-        """Answer with the provider's vectors, in the order of the texts, and with what it said of tokens and limits."""
+        """Return the provider's vectors, in the order of the texts, with its tokens and rate limits."""
         if not texts:
             return Embeddings(vectors=np.empty((0, self.dimensions or 0), np.float32), tokens=0)
         encoded(list(texts))
@@ -60,11 +60,11 @@ class OpenAIEmbedder:
         return Embeddings(vectors=rows_of(answer, len(texts)), tokens=_used(answer), told=told_limits(headers))
 
     def tokens(self, text: str) -> int:
-        """Estimate: the tokenizer is the server's."""
+        """Estimate the tokens: only the server has the tokenizer."""
         return estimated(text)
 
-    def truncates(self, text: str) -> bool:  # noqa: ARG002 - the contract's signature
-        """Say no: a text over the model's limit is refused, not cut."""
+    def truncates(self, text: str) -> bool:  # noqa: ARG002 - the protocol's signature
+        """Return False: a text over the model's limit is refused, not cut."""
         return False
 
     async def close(self) -> None:
@@ -76,8 +76,8 @@ class OpenAIEmbedder:
         if self.name.dimensions is not None:
             request["dimensions"] = self.name.dimensions
         try:
-            # Raw, because the SDK's own reading of an answer neither checks it nor is fast; and the texts beside the
-            # named arguments, which it would look through one by one.
+            # Raw, because the SDK parses an answer slowly and does not check it; and the texts in `extra_body`,
+            # because it would transform named arguments one by one.
             answer = await self._client.embeddings.with_raw_response.create(
                 input="", extra_body={"input": list(texts)}, **request
             )
@@ -93,7 +93,7 @@ class OpenAIEmbedder:
 
 
 def rows_of(answer: Mapping[str, Any], count: int) -> Vector:
-    """Read the vectors out of an answer, each at the place its `index` names."""
+    """Read the vectors from an answer, ordered by `index`."""
     items = answer.get("data")
     if not isinstance(items, list):
         raise Transient("The provider's answer is no list of vectors.", code="bad_answer")
@@ -102,7 +102,7 @@ def rows_of(answer: Mapping[str, Any], count: int) -> Vector:
     try:
         placed = {item["index"]: _row(item["embedding"]) for item in items}
         rows = [placed[index] for index in range(count)]
-    except (KeyError, TypeError, ValueError, binascii.Error):  # their words would quote the answer
+    except (KeyError, TypeError, ValueError, binascii.Error):  # their messages would quote the answer
         raise Transient("The provider's vectors lack one index each, or are no vectors.", code="bad_answer") from None
     if len({row.shape for row in rows}) != 1:
         raise Unavailable("The provider answered vectors of different dimensions.", code="wrong_dimensions")
@@ -120,7 +120,7 @@ def _read(body: bytes) -> Mapping[str, Any]:
 
 
 def _used(answer: Mapping[str, Any]) -> int | None:
-    """Read how many tokens were used; servers of one's own often do not say."""
+    """Read how many tokens were used; self-hosted servers often do not say."""
     usage = answer.get("usage")
     tokens = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
     return tokens if type(tokens) is int and tokens >= 0 else None

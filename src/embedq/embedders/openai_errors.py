@@ -1,4 +1,4 @@
-"""What the OpenAI SDK's errors mean. The key is kept out of every message, whatever a server echoes."""
+"""What the OpenAI SDK's errors mean. The key is redacted in every message, even if a server echoes it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ _WORDING = Wording(address=BASE_URL, hints=key_hints(KEY, BASE_URL))
 
 
 def translated(error: openai.OpenAIError, *, key: str, texts: Sequence[str]) -> EmbedderError:
-    """Say which of our kinds an SDK error is, in words that hold neither the key nor the texts."""
+    """Translate an SDK error into one of ours, with neither the key nor the texts in its message."""
     said = hidden(_said(error), key, texts)
     _redact(error, key, texts)
     if isinstance(error, openai.APIStatusError):
@@ -25,7 +25,7 @@ def translated(error: openai.OpenAIError, *, key: str, texts: Sequence[str]) -> 
 
 
 def _said(error: openai.OpenAIError) -> str:
-    """Find the provider's own words; the SDK wraps them in the status and the whole body."""
+    """Find the provider's own message; the SDK wraps it in the status and the whole body."""
     body = getattr(error, "body", None)
     told = body.get("message") if isinstance(body, Mapping) else None
     if isinstance(told, str) and told.strip():

@@ -13,18 +13,18 @@ class EmbedderRegistry:
     """The embedders of this process: each is built once, shared by workers and queries, and closed at the end."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Build by these variables."""
+        """Build embedders with these variables."""
         self._environment = environment
         self._built: dict[EmbedderName, Embedder] = {}
         self._lock = Lock()
 
     def canonical(self, name: EmbedderName) -> EmbedderName:
-        """Write a name the one way it is stored; refuse one that nothing here can build."""
+        """Return a name's canonical form; refuse one that this version cannot build."""
         embedders.check(name)
         return embedders.canonical(name)
 
     def build(self, name: EmbedderName) -> Embedder:
-        """Build an embedder, or hand out the one that is there; may block."""
+        """Build an embedder, or return the existing one; may block."""
         with self._lock:
             if name not in self._built:
                 self._built[name] = embedders.build(name, environment=self._environment)

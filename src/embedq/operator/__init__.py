@@ -1,4 +1,4 @@
-"""What people who run it call: status, pause, drain, dead letters, repair."""
+"""What operators call: status, pause, drain, dead letters, repair."""
 
 from embedq.operator.operator import Operator, OperatorOptions
 from embedq.operator.report import (

@@ -1,4 +1,4 @@
-"""What commonly goes wrong, looked at in one go."""
+"""Checks for everything that commonly goes wrong."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,19 +23,19 @@ async def examine(
     *,
     repair: bool,
 ) -> list[Finding]:
-    """Check the database first; the queue is looked at only if it answers."""
+    """Check the database first, and the queue only if it answers."""
     findings = [await _database(store)]
     if findings[0].verdict is Verdict.OK:
-        findings += await _told("queue", _queue(status, datetime.now(UTC)))
-        findings += await _told("places", _places(store, repair=repair))
-        findings += await _told("tables", _tables(store))
+        findings += await _findings_of("queue", _queue(status, datetime.now(UTC)))
+        findings += await _findings_of("places", _places(store, repair=repair))
+        findings += await _findings_of("tables", _tables(store))
     for probe in probes:
         findings += await probe()
     return findings
 
 
-async def _told(check: str, look: Awaitable[Sequence[Finding]]) -> Sequence[Finding]:
-    """Say that a check was refused, such as to a role that may not read all: the others are told beside it."""
+async def _findings_of(check: str, look: Awaitable[Sequence[Finding]]) -> Sequence[Finding]:
+    """Turn a refused check into a finding, such as for a role that may not read all: the other checks still run."""
     try:
         return await look
     except StoreError as trouble:
@@ -56,7 +56,7 @@ async def _queue(look: Callable[[], Awaitable[QueueStatus]], now: datetime) -> l
 
 
 async def _places(store: Placing, *, repair: bool) -> list[Finding]:
-    """An open job that is in no place is never leased, one in several is leased twice: neither should ever be."""
+    """Find open jobs in no place, which are never leased, or in several, which are leased twice."""
     misplaced = await store.misplaced(limit=PLACED_AT_ONCE)
     if not misplaced:
         return [_ok("places", IN_PLACE)]
@@ -68,13 +68,13 @@ async def _places(store: Placing, *, repair: bool) -> list[Finding]:
         mended = await put_in_place(store)
     except StoreError as trouble:
         return [_problem("places", f"{found}, and they could not be queued again: {trouble}")]
-    if not mended:  # they moved while they were looked at
+    if not mended:  # they moved during the check
         return [_ok("places", IN_PLACE)]
     return [_warning("places", f"{counted(mended, 'job')} stood in no place or in several, queued again")]
 
 
 async def _tables(store: Examined) -> list[Finding]:
-    """Tables that are attached but cannot be followed, or have rows that cannot be records."""
+    """Find attached tables that cannot be followed, or have rows that cannot be records."""
     attached = await store.attached() if isinstance(store, Attaching) else []
     findings = [_problem("tables", f"{one.collection}: {one.problem}") for one in attached if one.problem]
     findings += [
@@ -124,7 +124,7 @@ def _recovery(status: QueueStatus) -> Finding:
 
 
 def _clock(status: QueueStatus, now: datetime) -> Finding:
-    """A worker that was seen in the future means that this clock was set back, or that two hosts disagree."""
+    """Check for workers last seen in the future: a clock was set back, or two hosts disagree."""
     latest = max((worker.seen_at for worker in status.workers), default=now)
     if latest > now + CLOCK_SLACK:
         ahead = (latest - now).total_seconds()

@@ -1,4 +1,4 @@
-"""Waiting until nothing is left in the queue that can still move."""
+"""Waiting until no job can make progress."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -8,20 +8,20 @@ from embedq.errors import Invalid
 from embedq.operator.report import DrainReport
 from embedq.ports.asked import Drained
 
-POLL = (0.02, 0.5)  # seconds: the first look, and the longest pause between looks
-STANDSTILL = 2.0  # seconds without a change, after which it is asked whether the rest stands in any place
+POLL = (0.02, 0.5)  # seconds: the first and the longest pause between polls
+STANDSTILL = 2.0  # seconds without a change, after which the remaining jobs are checked for being misplaced
 
 
 @dataclass(slots=True)
 class _Progress:
-    """Since when nothing has changed, and how long that may last until somebody asks why."""
+    """The time of the last change, and how long to wait before checking why there is none."""
 
     pending: int = -1
     since: float = 0.0
     bound: float = STANDSTILL
 
     def is_due(self, report: DrainReport) -> bool:
-        """Say whether it is time to ask; each time it takes twice as long, since asking reads all jobs."""
+        """Say whether a check is due; the interval doubles each time, since a check reads all jobs."""
         if report.pending != self.pending:
             self.pending, self.since = report.pending, report.elapsed
         if report.waited_for != "all" or report.remaining > report.pending or report.elapsed - self.since < self.bound:
@@ -31,7 +31,7 @@ class _Progress:
 
 
 async def drain(store: Drained, seconds: float) -> DrainReport:
-    """Wait until nothing is left that can still move: when paused, until no job is leased."""
+    """Wait until no job can make progress: when paused, until no job is leased."""
     if not seconds >= 0:
         raise Invalid(f"timeout={seconds}: it must be a number of seconds, 0 or more")
     started, pause, progress = monotonic(), POLL[0], _Progress()
@@ -47,7 +47,7 @@ async def drain(store: Drained, seconds: float) -> DrainReport:
 
 
 async def _is_stuck(store: Drained, report: DrainReport) -> bool:
-    """Say whether every job that is left is misplaced: nobody would ever lease one that stands in no place."""
+    """Say whether every remaining job is misplaced: a job in no place is never leased."""
     return len(await store.misplaced(limit=report.pending)) >= report.pending
 
 

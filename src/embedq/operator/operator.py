@@ -1,4 +1,4 @@
-"""The side of embedq that people who run it call."""
+"""The operator's API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,15 +38,15 @@ MAX_MINUTES = 60 * 24 * 365
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOptions:
-    """What an operator is told by the settings."""
+    """An operator's settings."""
 
     heartbeat: timedelta = timedelta(seconds=60)
-    recovery: bool = True  # False: nothing is rescued unasked
+    recovery: bool = True  # False: no automatic rescue
     is_dead: IsDead | None = None  # what this host knows of its own processes
 
 
 class Operator:
-    """Watches and steers a queue. Everything holds for every process that uses the database."""
+    """Monitors and controls a queue, for every process that uses the database."""
 
     def __init__(
         self, store: OperatorStore, *, options: OperatorOptions, telemetry: Telemetry, probes: Sequence[Probe] = ()
@@ -58,7 +58,7 @@ class Operator:
         self._probes = tuple(probes)
 
     async def status(self) -> QueueStatus:
-        """Show the whole queue at one glance."""
+        """Summarise the whole queue."""
         options = self._options
         return await watching.look(
             self._store, heartbeat=options.heartbeat, recovery=options.recovery, is_dead=options.is_dead
@@ -79,15 +79,15 @@ class Operator:
         self._telemetry.emit(Event.PAUSED)
 
     async def resume(self) -> None:
-        """Let leasing go on, and try halted embedders again."""
+        """Resume leasing, and try halted embedders again."""
         await self._store.resume()
         self._telemetry.emit(Event.RESUMED)
 
-    async def drain(self, timeout: float = 300) -> DrainReport:  # noqa: ASYNC109 running out of it is an answer, not an error
-        """Wait until nothing is left that can still move: when paused, until no job is leased.
+    async def drain(self, timeout: float = 300) -> DrainReport:  # noqa: ASYNC109 a timeout is an answer, not an error
+        """Wait until no job can make progress: when paused, until no job is leased.
 
-        A job that waits for a later retry can still move, so it is waited for. One that stands in no place cannot: once
-        only such jobs are left, the answer is `stuck`, and `repair` queues them again.
+        A job that is due for a later retry is waited for. A job in no place makes no progress: once only such jobs are
+        left, the answer is `stuck`, and `repair` queues them again.
         """
         return await draining.drain(self._store, timeout)
 
@@ -116,7 +116,7 @@ class Operator:
         await self._known(which.collection)
         return await self._store.jobs(which, limit=limit, cursor=cursor)
 
-    async def job(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
+    async def job(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the API's own name
         """Read one job."""
         check_tenant(tenant)
         job = await self._store.job(JobId(id))
@@ -124,7 +124,7 @@ class Operator:
             raise _no_job(id)
         return job
 
-    async def cancel(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
+    async def cancel(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the API's own name
         """Cancel a job that is pending or processing; a finished one stays as it is: Conflict."""
         before = await self.job(id, tenant=tenant)
         if before.status not in {JobStatus.PENDING, JobStatus.RETRYING, JobStatus.PROCESSING}:
@@ -153,7 +153,7 @@ class Operator:
         check_tenant(tenant)
         return await self._store.dead_stats(tenant=tenant)
 
-    async def replay(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the contract's own word
+    async def replay(self, id: str, *, tenant: str | None = None) -> Job:  # noqa: A002 the API's own name
         """Arm one failed or cancelled job again."""
         check_tenant(tenant)
         if not await self._store.revive(JobFilter(tenant=tenant), job=JobId(id), limit=1):
@@ -187,7 +187,7 @@ class Operator:
     ) -> RepairReport:
         """Queue misplaced jobs again, find live records with neither a current vector nor a job, and give them one.
 
-        `deep` first checks every record against its vector by reading them all; `limit` bounds the records looked at.
+        `deep` first checks every record against its vector by reading them all; `limit` bounds the records read.
         """
         if limit is not None and limit < 1:
             raise Invalid(f"limit={limit}: it must be 1 or more")
@@ -213,13 +213,13 @@ class Operator:
     async def register(
         self,
         *,
-        id: str | None = None,  # noqa: A002 the contract's own word
+        id: str | None = None,  # noqa: A002 the API's own name
         host: str = "",
         pid: int = 0,
         version: str = "",
         embedder: str = "",
     ) -> WorkerInfo:
-        """Enter a worker that runs elsewhere; without an id it gets one. One of embedq's own is none: Conflict."""
+        """Register an external worker; without an id it gets one. The id of one of embedq's own workers: Conflict."""
         if any(worker.info.id == id and worker.info.process.boot for worker in await self.workers()):
             raise Conflict(f"worker {id!r} is one of embedq's own, which registers itself: choose another id")
         process = Process(host=host, boot="", pid=pid, born="")
@@ -229,17 +229,17 @@ class Operator:
         await self._store.register(info)
         return info
 
-    async def beat(self, id: str, report: HealthReport | None = None) -> None:  # noqa: A002 the contract's own word
-        """Note that a worker lives, and how it fares: for the fleet no worse than degraded, since nobody proved it."""
+    async def beat(self, id: str, report: HealthReport | None = None) -> None:  # noqa: A002 the API's own name
+        """Record a worker's heartbeat and health; for the fleet no worse than degraded, since it is not verified."""
         if not await self._store.beat(WorkerId(id), at_worst_degraded(report or HealthReport())):
             raise NotFound(f"no worker {id!r}: register it first")
 
     async def doctor(self, *, repair: bool = False) -> Sequence[Finding]:
-        """Look at everything that commonly goes wrong, and say what to do; `repair` queues misplaced jobs again."""
+        """Check for everything that commonly goes wrong, and say what to do; `repair` queues misplaced jobs again."""
         return await checkup.examine(self._store, self.status, self._probes, repair=repair)
 
     async def _revive(self, which: JobFilter, at_most: int) -> int:
-        """Bounded by what was dead at the start: a text that fails again at once must not be revived for ever."""
+        """Revive at most `at_most`: a text that fails again at once must not be revived forever."""
         revived = 0
         while revived < at_most:
             some = await self._store.revive(which, limit=min(REVIVE_BATCH, at_most - revived))

@@ -1,4 +1,4 @@
-"""Checks of the doctor that look beyond the database."""
+"""The doctor's checks beyond the database."""
 
 import asyncio
 import shutil
@@ -15,14 +15,14 @@ from embedq.ports import Declaring, Embedder
 
 MIB = 1 << 20
 SCARCE, GONE = 1024 * MIB, 64 * MIB
-PATIENCE = 30.0  # seconds: a model may have to load
+TIMEOUT_SECONDS = 30.0  # a model may have to load
 SAMPLE = "Is anybody there?"
 
 Probe = Callable[[], Awaitable[Sequence[Finding]]]
 
 
 def disk_probe(folder: Path) -> Probe:
-    """Look at the space left beside the database."""
+    """Check the free disk space next to the database."""
 
     async def probe() -> Sequence[Finding]:
         try:
@@ -41,7 +41,7 @@ def disk_probe(folder: Path) -> Probe:
 def embedder_probe(
     store: Declaring, get: Callable[[EmbedderName], Awaitable[Embedder]], default: EmbedderName
 ) -> Probe:
-    """Embed one short text with each embedder that collections use, or with the default where there are none."""
+    """Embed one short text with each embedder that collections use, or with the default if there are none."""
 
     async def probe() -> Sequence[Finding]:
         try:
@@ -54,16 +54,16 @@ def embedder_probe(
 
 
 async def _ask(get: Callable[[EmbedderName], Awaitable[Embedder]], name: EmbedderName) -> Finding:
-    """A short text needs the key, the weights and the way to the provider."""
+    """Embed a short text, which needs the key, the weights and the network."""
     started = perf_counter()
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             answer = await (await get(name)).embed([SAMPLE], Purpose.DOCUMENT)
             rows = checked(answer.vectors, texts=1, dimensions=None)
     except (EmbedderError, SettingsError) as error:
         return Finding(check="embedder", verdict=Verdict.PROBLEM, message=f"{name}: {error}")
     except TimeoutError:
-        message = f"{name} did not answer within {PATIENCE:g} s"
+        message = f"{name} did not answer within {TIMEOUT_SECONDS:g} s"
         return Finding(check="embedder", verdict=Verdict.PROBLEM, message=message)
     took = f"{rows.shape[1]} dimensions in {perf_counter() - started:.2f} s"
     return Finding(check="embedder", verdict=Verdict.OK, message=f"{name} answers with {took}")

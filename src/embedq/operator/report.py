@@ -1,4 +1,4 @@
-"""What people who run it are told."""
+"""What the operator's methods return."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from embedq.model import Counts, Health, Reason, SpaceId, Worker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatus:
-    """The whole queue at one glance."""
+    """A summary of the whole queue."""
 
     counts: Mapping[str, Counts]  # by collection; jobs that retry are counted within pending
     paused: bool
-    recovery: bool  # False: nothing is rescued unasked
+    recovery: bool  # False: no automatic rescue
     workers: Sequence[Worker]
     health: Health
-    notes: Sequence[str]  # what a person should know, in sentences
+    notes: Sequence[str]  # warnings, in sentences
     oldest_pending: Mapping[str, timedelta]
     budgets: Mapping[SpaceId, Mapping[str, Any]]
     spaces: Mapping[SpaceId, str] = field(default_factory=dict)
@@ -29,19 +29,19 @@ class QueueStatus:
 
     @property
     def coverage(self) -> float:
-        """Say which part of all live records has a vector of its current text."""
+        """Return the fraction of live records with a vector of their current text."""
         return coverage(sum(c.records for c in self.counts.values()), sum(c.uncovered for c in self.counts.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """How waiting for the queue ended."""
+    """How a drain ended."""
 
-    status: str  # drained; timeout; stuck: what is left stands in no place, so that nobody would ever lease it
-    waited_for: str  # all; leased: the queue was paused, so nothing else could move
+    status: str  # drained; timeout; stuck: the remaining jobs are in no place, so they are never leased
+    waited_for: str  # all; leased: the queue was paused, so only leased jobs could make progress
     elapsed: float  # seconds
     remaining: int  # of what was waited for
-    pending: int  # left in the queue, in a pause too
+    pending: int  # left in the queue, also while paused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Repaired:
 
     missing: int = 0  # live records without a current vector
     armed: int = 0  # of them had no job and got one
-    mended: int = 0  # the index of what is missing had not known
+    mended: int = 0  # were not in the index of missing vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class RepairReport:
 
     by_collection: Mapping[str, Repaired]
     complete: bool  # False: the limit ended it
-    placed: int = 0  # jobs that stood in no place or in several, and were queued again
+    placed: int = 0  # jobs that were in no place or in several, and were queued again
 
     @property
     def armed(self) -> int:
@@ -89,7 +89,7 @@ class DeadReason(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How grave a finding is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -98,7 +98,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the doctor saw, and what to do about it."""
+    """What the doctor found, and what to do about it."""
 
     check: str
     verdict: Verdict
@@ -107,7 +107,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether this process can serve, and how its fleet fares."""
+    """Whether this process can serve, and its fleet's health."""
 
     ready: bool
     database: str  # ok, or what is wrong
@@ -115,10 +115,10 @@ class Readiness:
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number and what it counts, as people say it."""
+    """Write a number with its noun, singular or plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def coverage(records: int, missing: int) -> float:
-    """Say which part has a vector; of nothing, all has."""
+    """Return the fraction that has a vector; 1.0 if there are no records."""
     return 1.0 if records <= 0 else round(max(0, records - missing) / records, 6)

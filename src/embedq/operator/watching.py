@@ -1,4 +1,4 @@
-"""How the queue's state is gathered and judged."""
+"""Collects and judges the queue's state."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -15,7 +15,7 @@ START_ONE = "start one with `embedq work` or `embedq up`"
 
 
 async def look(store: Watched, *, heartbeat: timedelta, recovery: bool, is_dead: IsDead | None = None) -> QueueStatus:
-    """Gather the whole queue's state."""
+    """Collect the whole queue's state."""
     counts, paused = await store.counts(), await store.paused()
     workers = as_seen_here(await store.workers(heartbeat=heartbeat), is_dead)
     tables = await store.attached() if isinstance(store, Attaching) else []
@@ -34,12 +34,12 @@ async def look(store: Watched, *, heartbeat: timedelta, recovery: bool, is_dead:
 
 
 def judge(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bool, troubled: bool = False) -> Health:
-    """Say how the fleet fares: as its worst worker that lives, and degraded if work waits for nobody.
+    """Return the fleet's health: that of its worst live worker, and degraded if jobs wait without a worker.
 
     Args:
         counts: The jobs of each collection.
         workers: The fleet.
-        paused: Nothing is leased, because somebody wants it so.
+        paused: Nothing is leased, on purpose.
         troubled: A table cannot be followed.
     """
     alive = [worker for worker in workers if worker.alive]
@@ -53,7 +53,7 @@ def judge(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bo
 
 
 def notes(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bool, recovery: bool) -> list[str]:
-    """Say in sentences what a person should know."""
+    """Write warnings in sentences."""
     said = []
     waits = waiting(counts)
     if paused:
@@ -69,12 +69,12 @@ def notes(counts: Mapping[str, Counts], workers: Sequence[Worker], *, paused: bo
 
 
 def waiting(counts: Mapping[str, Counts]) -> int:
-    """Count the jobs that somebody must work on, those of dead workers too."""
+    """Count the jobs that need a worker, including those of dead workers."""
     return sum(count.pending + count.processing for count in counts.values())
 
 
 def losses(workers: Sequence[Worker]) -> list[str]:
-    """Say which workers left without a word."""
+    """Describe the workers that disappeared."""
     return [f"worker {worker.info.id} {_why_lost(worker)}" for worker in lost(workers)]
 
 
@@ -82,11 +82,11 @@ WAY_OUT = "restart with the right setting, or `embedq resume` if it was the prov
 
 
 def troubles(workers: Sequence[Worker]) -> list[str]:
-    """Say what the embedders said that halt, rest or fail, each once for all workers."""
+    """List the errors of embedders that are halted, resting or failing, each once for all workers."""
     alive = [worker for worker in workers if worker.alive]
     halted = {name for worker in alive for name in worker.report.halted}
-    told = [(name in w.report.halted, name, said) for w in alive for name, said in w.report.troubles.items()]
-    words = {name: said for _, name, said in sorted(told)}  # who halted it is the last to speak
+    reported = [(name in w.report.halted, name, said) for w in alive for name, said in w.report.troubles.items()]
+    words = {name: said for _, name, said in sorted(reported)}  # the message of a halt wins
     return [
         f"embedder {name} is halted: {words.get(name, 'see the log')} ({WAY_OUT})"
         if name in halted

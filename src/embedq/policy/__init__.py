@@ -1,1 +1,1 @@
-"""Rules that a pencil could check: no clock, no database, no network."""
+"""Pure rules: no clock, no database, no network."""

@@ -1,4 +1,4 @@
-"""What a failed call means: who is charged, and who waits how long."""
+"""What follows from a failed call: which job is charged, and how long to wait."""
 
 import math
 import traceback
@@ -29,7 +29,7 @@ from embedq.model import (
     RetryPolicy,
 )
 
-SUSPICIOUS_STREAK = 5  # failed calls in a row after which the embedder itself is doubted
+SUSPICIOUS_STREAK = 5  # failed calls in a row after which the embedder itself is suspected
 MAX_MESSAGE = 2_000
 MAX_STACK = 8_000
 
@@ -38,51 +38,51 @@ PRESETS: Mapping[str, RetryPolicy] = {
     "rules": RetryPolicy(base=timedelta(seconds=30), jitter=0.0, max_attempts=3),
     "directory": RetryPolicy(base=timedelta(seconds=2), jitter=0.2, max_attempts=5),
 }
-RESTING = RetryPolicy(cap=timedelta(seconds=60))  # how long an embedder rests between probes
-THROTTLING = RetryPolicy(cap=timedelta(seconds=60))  # how long to wait if the provider says "not now" but not when
+RESTING = RetryPolicy(cap=timedelta(seconds=60))  # the backoff of an embedder between probes
+THROTTLING = RetryPolicy(cap=timedelta(seconds=60))  # the wait if a provider throttles without Retry-After
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """The provider asks to wait: the batch goes back whole, nobody is charged."""
+    """The provider asks to wait: the whole batch is released, no job is charged."""
 
     after: timedelta | None  # None: it did not say how long
 
 
 @dataclass(frozen=True, slots=True)
 class Halve:
-    """Several texts were in the call: go again in halves."""
+    """The call carried several texts: retry in halves."""
 
     after: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The call carried one text: the failure is that text's."""
+    """The call carried one text: charge its job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Too many failures in a row: a probe must tell whether it is the texts or the embedder."""
+    """Too many failures in a row: a probe decides whether the texts or the embedder are at fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The embedder's own fault: it backs off as a whole, nobody is charged."""
+    """The embedder's own fault: it backs off as a whole, no job is charged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """The embedder cannot go on until a person acts; nobody is charged."""
+    """The embedder stops until an operator acts; no job is charged."""
 
 
 Verdict = Throttle | Halve | Charge | Suspect | Rest | Halt  # closed: every `match` on it ends in assert_never
 
 
-def judge(  # noqa: PLR0911 one return per kind of error reads as the table it is
+def judge(  # noqa: PLR0911 one return per kind of error, like a table
     error: Exception, *, texts: int, streak: int, retry: RetryPolicy, chance: float
 ) -> Verdict:
-    """Say what follows from a failed call of so many texts, the `streak`-th failure in a row."""
+    """Decide what follows from a failed call of `texts` texts, the `streak`-th failure in a row."""
     match error:
         case NotNow():
             return Throttle(error.retry_after)
@@ -95,13 +95,13 @@ def judge(  # noqa: PLR0911 one return per kind of error reads as the table it i
         case _ if texts == 1:
             return Charge()
         case Permanent():
-            return Halve(timedelta(0))  # waiting would not change the provider's mind
+            return Halve(timedelta(0))  # waiting would not help
         case _:
             return Halve(delay(retry, max(streak - 1, 0), chance))
 
 
 def after(error: Exception, lease: Lease, fault: Fault, chance: float) -> Outcome:
-    """Say how the attempt of a job ended whose text alone was in the failed call. An unknown error is transient."""
+    """Return the outcome of a job whose text alone was in the failed call. An unknown error is transient."""
     match error:
         case NotNow():
             return Released(lease, after=error.retry_after or timedelta(0), refused=fault)
@@ -116,7 +116,7 @@ def after(error: Exception, lease: Lease, fault: Fault, chance: float) -> Outcom
 
 
 def delay(retry: RetryPolicy, attempts: int, chance: float) -> timedelta:
-    """Say how long to wait after so many earlier failures; `chance` in [0, 1) spreads it by the jitter."""
+    """Return the wait after `attempts` earlier failures; `chance` in [0, 1) applies the jitter."""
     base, cap = retry.base.total_seconds(), retry.cap.total_seconds()
     span = cap if _reaches(base, retry.factor, attempts, cap) else base * retry.factor**attempts
     return timedelta(seconds=span * (1 + retry.jitter * (2 * chance - 1)))
@@ -130,7 +130,7 @@ def _reaches(base: float, factor: float, attempts: int, cap: float) -> bool:
 
 
 def fault_of(error: Exception) -> Fault:
-    """Write an error down as it is kept with a job. The embedder has kept keys out of it."""
+    """Convert an error to what is stored with a job. The embedder has redacted keys."""
     stack = "".join(traceback.format_exception(error))
     message = str(error) or type(error).__name__
     return Fault(_category(error), _code(error), message[:MAX_MESSAGE], stack[-MAX_STACK:])
@@ -157,5 +157,5 @@ def _code(error: Exception) -> str:
 
 
 def turn_of(outcome: Outcome) -> int:
-    """Say when an outcome counts among those told together: a success, before the refusals beside it (promise 6)."""
+    """Return the sort key of an outcome within one settle: a success counts before refusals (promise 6)."""
     return 0 if isinstance(outcome, Done) else 1

@@ -1,4 +1,4 @@
-"""How much the fleet may ask of a provider: no span of the budget's length ever sees more."""
+"""The fleet's rate limit per provider, over a sliding window."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -11,21 +11,21 @@ Spent = tuple[int, int, int]  # when, requests, tokens
 
 
 def budget_of(asked: Budget | None, limits: EmbedderLimits) -> Budget | None:
-    """Say what binds an embedder: what a person has set, else what it is known to take per minute."""
+    """Return an embedder's budget: the configured one, else its known limits per minute."""
     if asked is not None or (limits.requests_per_minute is None and limits.tokens_per_minute is None):
         return asked
     return Budget(requests=limits.requests_per_minute, tokens=limits.tokens_per_minute, interval=MINUTE)
 
 
 def blocking(log: Iterable[Spent], budget: Budget, spending: Spending) -> int | None:
-    """Find when the spending was that must leave the window before there is room. None: there is room now.
+    """Return the time of the entry that must leave the window before there is room. None: there is room now.
 
-    What is larger than the whole budget needs an empty window, and goes then: it would wait for ever otherwise.
+    A request larger than the whole budget goes when the window is empty: it would wait forever otherwise.
 
     Args:
-        log: What the window has seen, newest first.
-        budget: What it may see.
-        spending: What is wanted.
+        log: The entries in the window, newest first.
+        budget: The limits.
+        spending: The request.
     """
     requests, tokens = spending.requests, spending.tokens
     for at, spent, used in log:

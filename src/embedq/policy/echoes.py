@@ -1,4 +1,4 @@
-"""An error in words that hold none of the texts it is about: providers and libraries like to quote what they refuse."""
+"""Redacts texts in error messages: providers and libraries quote what they refuse."""
 
 import html
 import re
@@ -10,10 +10,10 @@ from urllib.parse import unquote
 from embedq.errors import EmbedqError, Transient
 
 MASK = "<text>"
-WHOLE_TEXT = 8  # characters: a shorter text may stand in a message by chance, so it is judged word by word
-SHORT_WORD = 3  # letters: shorter ones tell nothing
+WHOLE_TEXT = 8  # characters: a shorter text may occur in a message by chance, so it is compared word by word
+SHORT_WORD = 3  # letters: shorter words reveal nothing
 MOST_READ = 20_000  # characters of a message
-# What errors of an API are made of. These words stay, though a text may hold them too.
+# Common words of API errors. They stay, even if a text contains them too.
 _WORDS = """
 about above after again allowed already and another any api are array argument authentication authorization bad base64
 batch before been below between body but bytes can cannot character characters chars check client code combination
@@ -39,7 +39,7 @@ _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 
 
 def without_texts(message: str, texts: Sequence[str]) -> str:
-    """Write a message without what it quotes of these texts, whole or in part, as it is or escaped."""
+    """Redact what a message quotes of these texts, in whole or in part, plain or escaped."""
     said = unescaped(message[:MOST_READ])
     for text in texts:
         if len(text) >= WHOLE_TEXT and text in said:
@@ -55,9 +55,9 @@ def without_texts(message: str, texts: Sequence[str]) -> str:
 
 
 def cleared(error: Exception, texts: Sequence[str]) -> EmbedqError:
-    """Write an error in words that hold none of these texts; what it came from becomes a note of it.
+    """Copy an error with these texts redacted; its causes become a note.
 
-    An error that is none of ours becomes a transient one: nobody knows what it means.
+    A foreign error becomes a transient one, since its meaning is unknown.
     """
     said = without_texts(str(error), texts)
     ours = isinstance(error, EmbedqError)
@@ -68,12 +68,12 @@ def cleared(error: Exception, texts: Sequence[str]) -> EmbedqError:
     made.args = (said or type(error).__name__,)
     made.__cause__ = made.__context__ = None
     for cause in causes:
-        made.add_note(_told(cause, texts))
+        made.add_note(_described(cause, texts))
     return made
 
 
-def _told(error: BaseException, texts: Sequence[str]) -> str:
-    """Write where an error came from, and its words without these texts. Frames show code, never values."""
+def _described(error: BaseException, texts: Sequence[str]) -> str:
+    """Format an error's traceback, with these texts redacted in its message. Frames show code, never values."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     return f"From {type(error).__module__}.{type(error).__qualname__}: {without_texts(str(error), texts)}\n{frames}"
 
@@ -91,7 +91,7 @@ def _plain(text: str) -> str:
 
 
 def unescaped(message: str) -> str:
-    """Read what JSON, Python, a URL or HTML has escaped, so that it can be compared."""
+    """Undo the escapes of JSON, Python, URLs and HTML, for comparison."""
     read = _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), message)
     whole = read.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return html.unescape(unquote(whole)) if whole != message or "%" in whole or "&" in whole else whole

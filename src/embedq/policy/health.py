@@ -1,4 +1,4 @@
-"""How a worker fares, told from what happened to its calls, and which workers are still there."""
+"""A worker's health, derived from its calls, and which workers are lost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,10 @@ from datetime import datetime
 from embedq.errors import EmbedqError, Permanent
 from embedq.model import Health, HealthReport, Process, Worker
 
-FORGOTTEN_HEARTBEATS = 100  # after so many nobody is told of it any more
+FORGOTTEN_HEARTBEATS = 100  # after so many a lost worker is no longer reported
 DEGRADED_AFTER = 5  # failures in a row
-MAX_PATTERNS = 20  # error codes that are told apart
-MAX_WORDS = 400  # characters of what an embedder said
+MAX_PATTERNS = 20  # error codes that are counted separately
+MAX_WORDS = 400  # characters of an embedder's error message
 OTHER = "other"
 
 IsDead = Callable[[Process], bool]  # what a host knows of its own processes
@@ -18,14 +18,14 @@ IsDead = Callable[[Process], bool]  # what a host knows of its own processes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """What is known of a worker's calls."""
+    """The state of a worker's calls."""
 
     consecutive_failures: int = 0
     error_patterns: Mapping[str, int] = field(default_factory=dict)  # since the last success
     last_success_at: datetime | None = None
-    halted: tuple[str, ...] = ()  # embedders that wait for a person
+    halted: tuple[str, ...] = ()  # embedders that need an operator
     resting: tuple[str, ...] = ()  # embedders that back off as a whole
-    said: Mapping[str, str] = field(default_factory=dict)  # by embedder: why its last call failed
+    said: Mapping[str, str] = field(default_factory=dict)  # by embedder: the error message of its last call
     broken: bool = False  # the database cannot be used
 
 
@@ -38,13 +38,13 @@ class Tally:
 
 
 def succeed(vitals: Vitals, at: datetime, embedder: str = "") -> Vitals:
-    """Take in a call that went well: what failed before is forgotten."""
+    """Apply a successful call, which clears earlier failures."""
     well = vitals if embedder in vitals.halted else unhalt(vitals, embedder)
     return replace(well, consecutive_failures=0, error_patterns={}, last_success_at=at)
 
 
 def fail(vitals: Vitals, code: str, embedder: str = "", words: str = "") -> Vitals:
-    """Take in a call that failed."""
+    """Apply a failed call."""
     patterns = dict(vitals.error_patterns)
     key = code if code in patterns or len(patterns) < MAX_PATTERNS else OTHER
     patterns[key] = patterns.get(key, 0) + 1
@@ -53,25 +53,25 @@ def fail(vitals: Vitals, code: str, embedder: str = "", words: str = "") -> Vita
 
 
 def halt(vitals: Vitals, embedder: str, words: str = "") -> Vitals:
-    """Take in that an embedder waits for a person."""
+    """Mark an embedder as halted."""
     vitals = unhalt(vitals, embedder)
     return replace(vitals, halted=(*vitals.halted, embedder), said=_with(vitals, embedder, words))
 
 
 def rest(vitals: Vitals, embedder: str, words: str) -> Vitals:
-    """Take in that an embedder backs off."""
+    """Mark an embedder as resting."""
     vitals = unhalt(vitals, embedder)
     return replace(vitals, resting=(*vitals.resting, embedder), said=_with(vitals, embedder, words))
 
 
 def unhalt(vitals: Vitals, embedder: str) -> Vitals:
-    """Take in that an embedder is tried again, or is well."""
+    """Mark an embedder as neither halted nor resting."""
     halted, resting = ([name for name in names if name != embedder] for names in (vitals.halted, vitals.resting))
     return replace(vitals, halted=tuple(halted), resting=tuple(resting), said=_without(vitals.said, embedder))
 
 
 def health_of(vitals: Vitals) -> Health:
-    """Name the state: CRITICAL needs a person, DEGRADED may mend itself."""
+    """Return the health: CRITICAL needs an operator, DEGRADED may recover by itself."""
     if vitals.broken or vitals.halted:
         return Health.CRITICAL
     if vitals.resting or vitals.consecutive_failures >= DEGRADED_AFTER:
@@ -79,13 +79,13 @@ def health_of(vitals: Vitals) -> Health:
     return Health.HEALTHY
 
 
-def at_worst_degraded(told: HealthReport) -> HealthReport:
-    """Take a stranger's word: it may worry people, but not take the service out of turn."""
-    return replace(told, health=Health.DEGRADED) if told.health is Health.CRITICAL else told
+def at_worst_degraded(given: HealthReport) -> HealthReport:
+    """Cap an external worker's report at DEGRADED, so that it cannot make the service unready."""
+    return replace(given, health=Health.DEGRADED) if given.health is Health.CRITICAL else given
 
 
 def report(vitals: Vitals, tally: Tally) -> HealthReport:
-    """Write down what a worker tells with its heartbeat."""
+    """Build the report that a worker sends with its heartbeat."""
     failing = vitals.consecutive_failures >= DEGRADED_AFTER
     return HealthReport(
         health=health_of(vitals),
@@ -102,10 +102,10 @@ def report(vitals: Vitals, tally: Tally) -> HealthReport:
 
 
 def words_of(error: Exception) -> str:
-    """Say in one line why a call failed; what is none of our errors may hold anything, so only its kind is told."""
+    """Describe in one line why a call failed; of a foreign error only the type, since its message may hold texts."""
     known = isinstance(error, EmbedqError | OSError) and str(error)
     words = " ".join((str(error) if known else type(error).__name__).split())[:MAX_WORDS]
-    if isinstance(error, Permanent):  # of a text that no provider should refuse
+    if isinstance(error, Permanent):  # a harmless text was refused: a setting may be wrong
         return (
             f"{words.rstrip('.')}. Check the embedder's name and dimensions: EMBEDQ_EMBEDDER, or the collection's own."
         )
@@ -113,14 +113,14 @@ def words_of(error: Exception) -> str:
 
 
 def as_seen_here(workers: Sequence[Worker], is_dead: IsDead | None) -> Sequence[Worker]:
-    """Count workers as lost whose process is known to be dead, however fresh their last heartbeat is."""
+    """Mark workers as lost whose process is known to be dead, even if their last heartbeat is recent."""
     if is_dead is None:
         return workers
     return [replace(worker, alive=worker.alive and not is_dead(worker.info.process)) for worker in workers]
 
 
 def lost(workers: Sequence[Worker]) -> list[Worker]:
-    """Choose the workers that left without a word: silent for three heartbeats, or known to be dead."""
+    """Select the workers that disappeared: no heartbeat for three intervals, or known to be dead."""
     return [worker for worker in workers if not worker.alive and worker.missed_heartbeats < FORGOTTEN_HEARTBEATS]
 
 

@@ -1,4 +1,4 @@
-"""The rules of a job: what becomes of it, told from facts that a store has read. Numbers in brackets name the rules."""
+"""The state transitions of a job, decided from facts that a store has read. Numbers in brackets refer to the rules."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,51 +21,51 @@ from embedq.model import (
 
 CRASH_LIMIT = 5  # so many crashes make a job a dead letter [8]
 SOLO_CRASHES = 2  # from so many crashes on, a job is leased alone [8]
-THROTTLE_WINDOW = timedelta(hours=1)  # a provider that refuses a job so long without one success: a dead letter
+THROTTLE_WINDOW = timedelta(hours=1)  # after refusals for so long without a success a job is a dead letter
 MISSED_HEARTBEATS = 3  # after so many a worker counts as lost
-SET_BACK = timedelta(seconds=1)  # what begins further ahead of now was written before the clock was set back
+SET_BACK = timedelta(seconds=1)  # a time further in the future was written before the clock was set back
 
 _NOW = timedelta(0)
 
 
 class Standing(Enum):
-    """How a job stands to the lease that speaks of it."""
+    """The relation of a job to a lease that settles it."""
 
     PROCESSING = auto()  # under this lease
-    RESCUED = auto()  # taken back from it, and leased to nobody since
-    CRASHED = auto()  # given up on, because this lease was one crash too many
-    FOREIGN = auto()  # not its business any more
+    RESCUED = auto()  # taken back from it, and not leased since
+    CRASHED = auto()  # given up, because this lease reached the crash limit
+    FOREIGN = auto()  # no longer this lease's job
 
 
 class RecordAnswer(Enum):
-    """What the corpus says of a record and the text that was leased: settle itself may not see the record [11]."""
+    """The corpus's answer about a record and the leased text: settle itself may not see the record [11]."""
 
     FITS = auto()  # live with this text
     CHANGED = auto()  # live with another
-    GONE = auto()  # deleted, or no more
+    GONE = auto()  # deleted, or not there
 
 
 class Note(Enum):
-    """What an attempt leaves on its job beside a new status."""
+    """What an attempt writes to its job besides a new status."""
 
     NOTHING = auto()
     FAULT = auto()  # what went wrong, uncharged
-    FAILURE = auto()  # one attempt more, with its fault; the provider has not refused it since
-    REFUSAL = auto()  # the provider's own "not now", with its fault; since when, if it is the first
+    FAILURE = auto()  # one more attempt, with its fault; ends a series of refusals
+    REFUSAL = auto()  # the provider's refusal, with its fault, and its time if it is the first
 
 
 class VectorFate(Enum):
-    """Where a vector goes that was paid for."""
+    """What happens to a vector that was paid for."""
 
     NONE = auto()  # there is none
-    STORED = auto()  # to its record
-    KEPT = auto()  # to the cache: it fits no record now, and may fit one later
+    STORED = auto()  # with its record
+    KEPT = auto()  # as a spare vector: it fits no record now, but may fit one later
     DROPPED = auto()  # its text was erased
 
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Completed: its hash is the lease's, it is forced no longer, its record not given up on."""
+    """Completed: its hash is the lease's, it is no longer forced, its record is not given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """A dead letter: its hash is the lease's, and the record notes what was given up on."""
+    """A dead letter: its hash is the lease's, and the record notes which text was given up."""
 
     reason: Reason
     note: Note = Note.NOTHING
@@ -96,7 +96,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """Nothing changes: the job is not the lease's business any more."""
+    """Nothing changes: it is no longer the lease's job."""
 
 
 Transition = Complete | Reopen | Wait | GiveUp | Cancel | Ignore  # closed: every `match` on it ends in assert_never
@@ -104,18 +104,18 @@ Transition = Complete | Reopen | Wait | GiveUp | Cancel | Ignore  # closed: ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFacts:
-    """What must be known of a job when an attempt of it has ended."""
+    """The facts about a job that decide how its attempt is settled."""
 
     standing: Standing
     armed: bool  # since the lease
     record: RecordAnswer
     current: bool = False  # a vector of the record's text is stored already
-    erased: bool = False  # the text was removed for good since the lease
-    refused_for: timedelta | None = None  # since its first refusal, or a success of its embedder; None: no refusal yet
+    erased: bool = False  # the text was erased since the lease
+    refused_for: timedelta | None = None  # since its first refusal or the embedder's last success; None: no refusal
 
 
 def standing(status: JobStatus | None, *, under: bool, last: bool, reason: Reason | None = None) -> Standing:
-    """Say how a job stands to a lease [5]: does it name the job still, and was it the last that did [1]?"""
+    """Classify a job's relation to a lease [5]: does it still hold the job, or was it the last that did [1]?"""
     if under and status is JobStatus.PROCESSING:
         return Standing.PROCESSING
     if last and status is JobStatus.PENDING:
@@ -125,10 +125,10 @@ def standing(status: JobStatus | None, *, under: bool, last: bool, reason: Reaso
     return Standing.FOREIGN
 
 
-def settle(  # noqa: PLR0911 one return per row reads as the table it is
+def settle(  # noqa: PLR0911 one return per row, like the table
     outcome: Outcome, facts: AttemptFacts
 ) -> Transition:
-    """Say what an attempt's outcome makes of its job [5]."""
+    """Decide the transition of a job by its attempt's outcome [5]."""
     if not _is_taken(outcome, facts.standing):
         return Ignore()
     overtaken = facts.armed or facts.record is not RecordAnswer.FITS
@@ -150,7 +150,7 @@ def settle(  # noqa: PLR0911 one return per row reads as the table it is
 
 
 def vector_fate(outcome: Outcome, facts: AttemptFacts) -> VectorFate:
-    """Say where an attempt's vector goes [5, 6]. Whether it fits is tested again in the statement that writes."""
+    """Decide what happens to an attempt's vector [5, 6]. The statement that writes tests again whether it fits."""
     if not isinstance(outcome, Done) or outcome.vector is None:
         return VectorFate.NONE
     if _is_taken(outcome, facts.standing) and facts.record is RecordAnswer.FITS:
@@ -159,7 +159,7 @@ def vector_fate(outcome: Outcome, facts: AttemptFacts) -> VectorFate:
 
 
 def _is_taken(outcome: Outcome, standing_: Standing) -> bool:
-    """Say whether a job may change by an outcome: a late Done is taken as long as nobody leased the job since."""
+    """Say whether an outcome may change a job: a late Done is accepted as long as the job was not leased since."""
     match standing_:
         case Standing.PROCESSING:
             return True
@@ -181,7 +181,7 @@ def _done(outcome: Done, facts: AttemptFacts) -> Transition:
 
 
 def _released(outcome: Released, refused_for: timedelta | None) -> Transition:
-    """Hand a job back; a provider that has refused it for the whole throttle window makes it a dead letter."""
+    """Release a job; if its provider has refused it for the whole throttle window, it is a dead letter."""
     if outcome.refused is None:
         return Wait(outcome.after) if outcome.after > _NOW else Reopen()
     if refused_for is not None and refused_for >= THROTTLE_WINDOW:
@@ -190,7 +190,7 @@ def _released(outcome: Released, refused_for: timedelta | None) -> Transition:
 
 
 def fault_in(outcome: Outcome) -> Fault | None:
-    """Say what went wrong in an attempt, as far as its outcome says."""
+    """Return the fault of an outcome, if it has one."""
     match outcome:
         case Retry() | Failed():
             return outcome.fault
@@ -203,29 +203,29 @@ def fault_in(outcome: Outcome) -> Fault | None:
 
 
 def is_open(status: JobStatus | None) -> bool:
-    """Say whether a job is on its way."""
+    """Say whether a job is pending or processing."""
     return status in (JobStatus.PENDING, JobStatus.PROCESSING)
 
 
 def put_arms(status: JobStatus | None, *, same: bool, has_vector: bool) -> bool:
     """Say whether a put arms the record's job, which may be None [3].
 
-    `same`: the record was live with this text already. `has_vector`: a vector of this text is stored for it.
+    `same`: the record was already live with this text. `has_vector`: a vector of this text is stored for it.
     """
     return not same and not (has_vector and not is_open(status))
 
 
 def enqueue_arms(status: JobStatus | None, *, forced: bool, current: bool) -> bool:
-    """Say whether asking by hand arms a live record's job: forced, or with neither vector nor job."""
+    """Say whether an enqueue arms a live record's job: forced, or with neither vector nor open job."""
     return forced or not (current or is_open(status))
 
 
 def needs_job(
     status: JobStatus | None, *, reason: Reason | None = None, same_text: bool = False, given_up: bool = False
 ) -> bool:
-    """Say whether a live record without a current vector is to be given a job by the reconciler [10].
+    """Say whether the reconciler arms a job for a live record without a current vector [10].
 
-    `same_text`: the job speaks of the record's text. `given_up`: the record remembers that its text was given up on.
+    `same_text`: the job is about the record's text. `given_up`: the record notes that its text was given up.
     """
     match status:
         case None:
@@ -243,10 +243,10 @@ def needs_job(
 
 
 def arms(ask: Arm, status: JobStatus | None, *, reason: Reason | None, same_text: bool) -> bool:
-    """Say whether a job is armed by what a corpus in another database says of its record [3, 10, 11].
+    """Say whether a request from a corpus in another database arms a job [3, 10, 11].
 
-    A put of the same text arms nothing by itself, but what a put before it may have lost on its way to the queue: the
-    reconciler would find it too.
+    A put of the same text arms nothing, unless an earlier put was lost on its way to the queue: the reconciler would
+    find that too.
     """
     needed = not ask.current and needs_job(status, reason=reason, same_text=same_text, given_up=ask.given_up)
     match ask.cause:
@@ -261,38 +261,38 @@ def arms(ask: Arm, status: JobStatus | None, *, reason: Reason | None, same_text
 
 
 def is_lost(*, left: timedelta, unrenewed: timedelta, dead: bool, bound: timedelta | None) -> bool:
-    """Say whether a lease is to be taken back [8]: it ran out, its worker is dead, or it was not renewed for a bound.
+    """Say whether to take a lease back [8]: it expired, its worker is dead, or it was not renewed within `bound`.
 
-    One that was renewed in the future is lost too: the clock was set back, and nobody can say when it ran out.
+    One that was renewed in the future is lost too: the clock was set back, so its expiry is unknown.
     """
     return left <= _NOW or unrenewed < -SET_BACK or dead or (bound is not None and unrenewed >= bound)
 
 
 def rescue(crashes: int, *, armed: bool, idle: bool = False) -> tuple[int, Reopen | GiveUp]:
-    """Say how many crashes a job has when its lease is taken back, and what becomes of it [8].
+    """Return a job's crash count and transition when its lease is taken back [8].
 
-    A crash says nothing of a text that is newer than the lease (`armed`), nor is it one if nobody worked (`idle`).
+    A crash does not count against a text newer than the lease (`armed`), nor if no worker ran (`idle`).
     """
     counted = crashes if armed or idle else crashes + 1
     return counted, GiveUp(Reason.CRASH_LOOP, Note.FAULT) if counted >= CRASH_LIMIT else Reopen()
 
 
 def crash_fault(crashes: int) -> Fault:
-    """Write down why a job that took its workers down was given up on."""
+    """Build the fault of a job that was given up because it crashed workers."""
     message = f"its worker died {crashes} times while holding this job"
     return Fault(ErrorCategory.PERMANENT, Reason.CRASH_LOOP, message)
 
 
 def can_cancel(status: JobStatus | None) -> bool:
-    """Say whether a person, or a deletion, may cancel a job [9]."""
+    """Say whether a caller or a deletion may cancel a job [9]."""
     return is_open(status)
 
 
 def can_revive(status: JobStatus | None, *, live: bool, named: bool) -> bool:
-    """Say whether a job of a live record may be armed again by hand: a dead letter, or a cancelled one by its name."""
+    """Say whether a job of a live record may be revived: a dead letter, or a cancelled one if named by id."""
     return live and (status is JobStatus.FAILED or (named and status is JobStatus.CANCELLED))
 
 
 def is_due(*, left: timedelta, waited: timedelta) -> bool:
-    """Say whether a waiting job may go [4]: its moment has come, or its wait begins in the future."""
+    """Say whether a waiting job is due [4]: its time has come, or its wait begins in the future."""
     return left <= _NOW or waited < -SET_BACK

@@ -7,7 +7,7 @@ MAX_DIMENSIONS = 16_000
 
 
 def parse_embedder(text: str) -> EmbedderName:
-    """Read `provider`, `provider:MODEL` or either with `@dimensions`; a model's name may hold colons and slashes."""
+    """Read `provider`, `provider:MODEL` or either with `@dimensions`; a model's name may contain colons and slashes."""
     name, at, asked = text.strip().rpartition("@")
     if not at:
         name, asked = text.strip(), ""

@@ -1,11 +1,11 @@
-"""Which words of a query tell something, and how two rankings become one."""
+"""Stop words, and the fusion of rankings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from embedq.model import Hit
 
-RANK_OFFSET = 60  # of reciprocal rank fusion: how little the first places outweigh the next
+RANK_OFFSET = 60  # of reciprocal rank fusion: the larger, the less the first ranks outweigh the next
 
 FILLERS = frozenset(
     word
@@ -20,9 +20,9 @@ MARKS = "!\"'(),.:;?[]{}"
 
 
 def without_stop_words(words: str) -> str:
-    """Leave out English words that say nothing of what is meant, unless there are no others.
+    """Leave out English stop words, unless there are no other words.
 
-    A record that shares only "and" with a query must not be ranked beside the one that is near in meaning.
+    A record that shares only "and" with a query must not be ranked with one that is near in meaning.
     """
     kept = [word for word in words.split() if word.strip(MARKS).casefold() not in FILLERS]
     return " ".join(kept) or words

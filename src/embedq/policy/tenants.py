@@ -1,7 +1,7 @@
-"""Whose a record is, as far as a caller asks: the one place where a tenant is compared.
+"""Tenants of records: the only place where they are compared.
 
-A tenant is a filter that callers give. It is no right: who may call at all may leave it out. When keys are bound to
-tenants, the key's tenant is what is asked for here.
+A tenant is a filter, not access control: any caller may leave it out. When keys are bound to tenants, the key's
+tenant is what is compared here.
 """
 
 from embedq.model import Job
@@ -9,16 +9,16 @@ from embedq.policy.texts import check_id
 
 
 def check_tenant(asked: object) -> None:
-    """Refuse what cannot be a tenant; None asks for nobody's in particular."""
+    """Refuse an invalid tenant; None means no filter."""
     if asked is not None:
         check_id(asked, what="tenant")
 
 
 def belongs(tenant: str | None, asked: str | None) -> bool:
-    """Say whether a record of this tenant is there for who asks; to others it is as if it were not."""
+    """Say whether a record of this tenant is visible to a caller that asked for `asked`."""
     return asked is None or tenant == asked
 
 
 def owned(job: Job | None, asked: str | None) -> Job | None:
-    """Show a job to who asks for the tenant of its record; to others there is none."""
+    """Return a job if it is visible to a caller that asked for this tenant, else None."""
     return job if job is not None and belongs(job.tenant, asked) else None

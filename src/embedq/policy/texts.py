@@ -1,4 +1,4 @@
-"""What a record's text is, and which records are refused."""
+"""Composes a record's text, and checks records."""
 
 import json
 import unicodedata
@@ -19,19 +19,19 @@ MAX_DEPTH = 64  # of nested attributes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Sizes a writer must keep to."""
+    """Size limits of records."""
 
     text_bytes: int = 1 << 20
     attributes_bytes: int = 1 << 20
 
 
 def hash_of(text: str) -> ContentHash:
-    """Name a text by its content."""
+    """Hash a text."""
     return ContentHash(sha256(text.encode()).digest())
 
 
 def compose(text_from: Sequence[str] | None, text: str | None, attributes: Mapping[str, Any]) -> str:
-    """Make the text that is embedded. Raise Invalid if there is nothing to embed."""
+    """Compose the text to embed. Raise Invalid if it is empty."""
     if text_from is None:
         made = text
     elif text is not None:
@@ -45,7 +45,7 @@ def compose(text_from: Sequence[str] | None, text: str | None, attributes: Mappi
 
 
 def _plain(value: object) -> str:
-    """Write an attribute as words: a list is its items, anything else that is no string is its JSON."""
+    """Write an attribute as words: a list as its items, any other non-string as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -54,13 +54,13 @@ def _plain(value: object) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse a collection name that cannot be carried through URLs and logs unharmed."""
+    """Refuse a collection name that is not safe in URLs and logs."""
     if not 1 <= len(_encoded(name, "the collection's name")) <= MAX_NAME_BYTES or _has_controls(name):
         raise Invalid(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no control characters")
 
 
 def refusal(problems: Mapping[int, str], total: int) -> Invalid:
-    """Refuse a batch, all of it, and name every bad record by its position."""
+    """Build the error for a whole batch, which names every bad record by its position."""
     named = dict(sorted(problems.items()))
     if total == 1:
         return Invalid(f"the record is refused: {named[0]}", problems=named)
@@ -69,14 +69,14 @@ def refusal(problems: Mapping[int, str], total: int) -> Invalid:
 
 
 def problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, str]:
-    """Say what is wrong with records, by their positions: each on its own, and an id that stands twice."""
+    """List the problems of records by position, including duplicate ids."""
     problems: dict[int, str] = {}
     seen: dict[str, int] = {}
     for position, record in records.items():
         try:
             check_record(record, limits)
             if record.id in seen:
-                raise Invalid(f"the id stands at position {seen[record.id]} too: send each id once")  # noqa: TRY301 the loop gathers all problems
+                raise Invalid(f"the id stands at position {seen[record.id]} too: send each id once")  # noqa: TRY301 the loop collects all problems
             seen[record.id] = position
         except (Invalid, TooLarge) as problem:
             problems[position] = str(problem)
@@ -84,7 +84,7 @@ def problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, s
 
 
 def patched(record: NewRecord, change: Patch, text_from: Sequence[str] | None, limits: Limits) -> NewRecord:
-    """Merge a change into a record as it is stored; what makes its own text keeps the stored one if none is sent."""
+    """Merge a change into a stored record; a record with its own text keeps it if none is sent."""
     merged = {**(record.attributes or {}), **(change.attributes or {})}
     text = record.text if change.text is None and text_from is None else change.text
     made = record._replace(
@@ -98,7 +98,7 @@ def patched(record: NewRecord, change: Patch, text_from: Sequence[str] | None, l
 
 
 def check_record(record: NewRecord, limits: Limits) -> None:
-    """Refuse a record that cannot be stored and read back as it is."""
+    """Refuse a record that cannot be stored and read back unchanged."""
     check_id(record.id)
     if record.text is not None:
         check_text(record.text, limits)
@@ -113,7 +113,7 @@ def check_id(value: object, *, what: str = "id") -> None:
     if not isinstance(value, str):
         raise Invalid(f"the {what} must be a string, not {type(value).__name__}")
     if value.isascii() and value.isprintable() and 1 <= len(value) <= MAX_ID_BYTES:
-        return  # most ids: nothing else to look at
+        return  # most ids need no further check
     if not 1 <= len(_encoded(value, f"the {what}")) <= MAX_ID_BYTES:
         raise Invalid(f"the {what} must have 1 to {MAX_ID_BYTES} bytes")
     if _has_controls(value):
@@ -121,13 +121,13 @@ def check_id(value: object, *, what: str = "id") -> None:
 
 
 def check_filter(names: Collection[str]) -> None:
-    """Refuse a filter by more attributes than a database takes at once."""
+    """Refuse a filter with more attributes than a database accepts."""
     if len(names) > MAX_FILTER_NAMES:
         raise Invalid(f"filter: {len(names)} attribute names, at most {MAX_FILTER_NAMES}")
 
 
 def check_answer(size: int, count: int, most: int | None) -> None:
-    """Refuse to bring several records at once that are too much for one answer."""
+    """Refuse several records that are too large for one answer."""
     if most is not None and size > most and count > 1:
         raise TooLarge(
             f"what was asked for has more than {most} bytes of text and attributes: ask for less at once (`k`), "
@@ -136,7 +136,7 @@ def check_answer(size: int, count: int, most: int | None) -> None:
 
 
 def check_text(text: object, limits: Limits) -> None:
-    """Refuse a text that is too long or cannot be stored unharmed."""
+    """Refuse a text that is too long or cannot be stored unchanged."""
     if not isinstance(text, str):
         raise Invalid(f"`text` must be a string, not {type(text).__name__}")
     size = len(text) if text.isascii() else len(_encoded(text, "`text`"))
@@ -168,7 +168,7 @@ def check_attributes(attributes: object, limits: Limits) -> None:
 
 
 def _strings(value: object) -> str:
-    """Gather all strings in a value: JSON writes a NUL like a backslash that is followed by u0000."""
+    """Join all strings in a value: in JSON an escaped NUL looks like a backslash followed by u0000."""
     if isinstance(value, Mapping):
         return "".join(map(_strings, (*value.keys(), *value.values())))
     if isinstance(value, list):
@@ -177,7 +177,7 @@ def _strings(value: object) -> str:
 
 
 def written(attributes: Mapping[str, Any]) -> str:
-    """Write attributes as JSON, the way they are stored."""
+    """Serialise attributes as they are stored."""
     return json.dumps(dict(attributes), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -193,7 +193,7 @@ def _has_controls(value: str) -> bool:
 
 
 def _depth_exceeds(value: object, limit: int) -> bool:
-    """Walk with a stack of our own: deep input must not exhaust Python's."""
+    """Walk without recursion: deep input must not exhaust Python's stack."""
     stack = [(value, 1)]
     while stack:
         item, depth = stack.pop()

@@ -1,4 +1,4 @@
-"""How many tokens texts have, and which texts go into one call."""
+"""Estimates tokens, and splits texts into calls."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -8,19 +8,19 @@ from embedq.model import Budget
 
 T = TypeVar("T")
 
-BYTES_PER_TOKEN = 2  # texts of most languages have three or four: this is rather too many tokens than too few
+BYTES_PER_TOKEN = 2  # most languages have three or four: this rather overestimates the tokens
 
 
 def estimated(text: str) -> int:
-    """Estimate the tokens of a text whose tokenizer is not here. A call that is too large even so is halved."""
+    """Estimate the tokens of a text without its tokenizer. A call that is still too large is halved."""
     size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
     return max(1, -(-size // BYTES_PER_TOKEN))
 
 
 def packed(texts: Sequence[T], *, inputs: int, tokens: int | None, count: Callable[[T], int]) -> Sequence[Sequence[T]]:
-    """Split texts into calls of at most so many inputs and tokens, in their order.
+    """Split texts into calls of at most `inputs` texts and `tokens` tokens, in order.
 
-    A text that has more tokens than a call may have goes alone: whoever is asked says what it thinks of it.
+    A text with more tokens than a call may have goes alone: the provider decides about it.
     """
     inputs = max(1, inputs)
     if tokens is None:
@@ -38,6 +38,6 @@ def packed(texts: Sequence[T], *, inputs: int, tokens: int | None, count: Callab
 
 
 def most_tokens(limits: EmbedderLimits, budget: Budget | None) -> int | None:
-    """Say how many tokens one call may have: no more than the embedder takes, nor than the whole budget holds."""
+    """Return the most tokens per call: the smaller of the embedder's limit and the whole budget."""
     known = [bound for bound in (limits.tokens_per_call, budget.tokens if budget else None) if bound is not None]
     return min(known, default=None)

@@ -1,4 +1,4 @@
-"""What an embedder answered, checked once before anything is done with it."""
+"""Checks an embedder's answer before it is used."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ _MATRIX = 2  # axes: texts, dimensions
 
 
 def checked(answer: object, *, texts: int, dimensions: int | None) -> Vector:
-    """Answer with one finite float32 row per text, or raise what is wrong with them.
+    """Return one finite float32 row per text, or raise an error that says what is wrong.
 
     Args:
-        answer: The vectors, as an embedder handed them over.
-        texts: How many were asked for.
-        dimensions: How long each must be; None: not known yet.
+        answer: The vectors as an embedder returned them.
+        texts: The number of rows expected.
+        dimensions: The expected length of each; None: not known yet.
     """
     try:
         vectors = np.asarray(answer, dtype=np.float32)
@@ -29,7 +29,7 @@ def checked(answer: object, *, texts: int, dimensions: int | None) -> Vector:
 
 
 def check_dimensions(vectors: Vector, dimensions: int | None) -> None:
-    """Refuse vectors that are not as long as those they would be compared with."""
+    """Refuse vectors of other dimensions than those they would be compared with."""
     if dimensions is not None and vectors.shape[1] != dimensions:
         raise Unavailable(
             f"the embedder answered with {vectors.shape[1]} dimensions where {dimensions} are expected: use the model "

@@ -1,6 +1,6 @@
-"""The contracts between the rooms. `testing/` proves them; an adapter that passes is an adapter.
+"""The protocols between the packages. An adapter conforms if it passes the suites in `testing/`.
 
-Every `now` is the database's clock unless a test hands in a moment. A `Store` is both corpus and job store: where one
+Every `now` is the database's clock unless a test passes a time. A `Store` is both corpus and job store: if one
 database holds both, `put` and `settle` are one transaction each.
 """
 

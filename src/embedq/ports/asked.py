@@ -1,4 +1,4 @@
-"""What each room asks of a store: the small contracts that it uses, and no others."""
+"""What each package needs from a store: only the protocols that it uses."""
 
 from typing import Protocol
 
@@ -8,52 +8,52 @@ from embedq.ports.lifetime import Lifetime
 
 
 class Searched(Reading, Budgeting, Protocol):
-    """What searches ask: records, and whether a query may be embedded."""
+    """For searches: records, and whether a query may be embedded."""
 
 
 class Awaited(Reading, Pausing, Fleet, Protocol):
-    """What whoever waits for vectors asks: records, and why nobody works."""
+    """For waiting for vectors: records, and why no worker runs."""
 
 
 class UserStore(Declaring, Writing, Searched, Awaited, Protocol):
-    """What applications ask."""
+    """For applications."""
 
 
 class Beaten(Leasing, Pausing, Fleet, Protocol):
-    """What a heartbeat asks."""
+    """For heartbeats."""
 
 
 class WorkerStore(Declaring, Budgeting, Beaten, Protocol):
-    """What workers ask."""
+    """For workers."""
 
 
 class Guarded(Keeping, Fleet, Protocol):
-    """What a rescue asks: leases, and whose worker is dead."""
+    """For a rescue: leases, and whose worker is dead."""
 
 
 class Reconciled(Declaring, Keeping, Protocol):
-    """What a reconciler asks: collections, and what is missing in them."""
+    """For a reconciler: collections, and their missing vectors."""
 
 
 class UpkeepStore(Guarded, Reconciled, Operating, Protocol):
-    """What upkeep asks."""
+    """For upkeep."""
 
 
 class Watched(Declaring, Budgeting, Operating, Pausing, Fleet, Protocol):
-    """What a status is made of."""
+    """For the queue's status."""
 
 
 class Drained(Operating, Pausing, Placing, Protocol):
-    """What a drain looks at."""
+    """For a drain."""
 
 
 class Examined(Placing, Lifetime, Protocol):
-    """What the doctor looks at."""
+    """For the doctor."""
 
 
 class Mended(Reconciled, Placing, Protocol):
-    """What a repair asks."""
+    """For a repair."""
 
 
 class OperatorStore(Watched, Drained, Examined, Mended, Protocol):
-    """What people who run it ask."""
+    """For operators."""

@@ -1,4 +1,4 @@
-"""Where records and their vectors live and are searched."""
+"""Stores and searches records and their vectors."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,7 +30,7 @@ class Declaring(Protocol):
     async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
         """Declare a collection; the same declaration again changes nothing.
 
-        Another `text_from` re-arms the records whose text changes. Another embedder over existing records: Conflict.
+        A new `text_from` re-arms the records whose text changes. A new embedder over existing records: Conflict.
         """
         ...
 
@@ -47,12 +47,12 @@ class Declaring(Protocol):
         ...
 
     async def learn(self, space: SpaceId, dimensions: int) -> int:
-        """Fix a space's dimensions by its first good answer; answer with what is fixed."""
+        """Fix a space's dimensions by its first valid answer; return the fixed value."""
         ...
 
 
 class Writing(Protocol):
-    """The application's side: what is written arms jobs in the same breath."""
+    """The application's side: a write also arms its jobs."""
 
     async def put(
         self,
@@ -64,8 +64,8 @@ class Writing(Protocol):
     ) -> Sequence[Receipt]:
         """Write records and arm their jobs, all or none, on the caller's `connection` if given; receipts in order.
 
-        Whoever calls has checked them (`policy.texts.problems_of`). What only the store knows is judged here: whether
-        there is a text, how long one is that is made from attributes, and whose an id is.
+        The caller has checked them (`policy.texts.problems_of`). The store checks what only it knows: whether there is
+        a text, the length of a text made from attributes, and the tenant of an id.
         """
         ...
 
@@ -83,10 +83,10 @@ class Writing(Protocol):
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[RecordId]:
-        """Take records out of search and cancel their jobs; `purge` also removes text and vector for good.
+        """Take records out of search and cancel their jobs; `purge` also erases text and vector.
 
-        Answer with the records that were there; to a `tenant`, those of others are not. With the caller's `connection`
-        it is part of the caller's transaction.
+        Return the records that existed; for a `tenant`, those of others do not. With the caller's `connection` it is
+        part of the caller's transaction.
         """
         ...
 
@@ -100,21 +100,21 @@ class Writing(Protocol):
         tenant: str | None = None,
         now: datetime | None = None,
     ) -> Sequence[Receipt]:
-        """Arm jobs of live records: forced, or if the current text has no vector and no job on its way.
+        """Arm jobs of live records: forced, or if the current text has neither a vector nor an open job.
 
-        A person's asking is as good as a revival: it arms what was cancelled or given up on. A job that is on its way
-        keeps the higher priority. Unknown ids, and to a `tenant` those of others: NotFound.
+        Like a revival it arms what was cancelled or given up. An open job keeps the higher priority. Unknown ids,
+        and for a `tenant` those of others: NotFound.
         """
         ...
 
 
 class Reading(Protocol):
-    """What readers ask a corpus."""
+    """The reader's side of a corpus."""
 
     async def get(
         self, collection: str, records: Sequence[RecordId], *, with_vectors: bool = False, max_bytes: int | None = None
     ) -> Sequence[Record]:
-        """Read live records that are there, in the order asked for, each once.
+        """Read live records in the order requested, each once; missing ones are left out.
 
         Several with over `max_bytes` of text and attributes: TooLarge.
         """
@@ -130,29 +130,29 @@ class Reading(Protocol):
         cursor: str | None = None,
         max_bytes: int | None = None,
     ) -> Page[Record]:
-        """List live records by the bytes of their ids, those of status pending or failed as they were first put.
+        """List live records by the bytes of their ids; with status pending or failed in the order they were first put.
 
-        A page ends once it has `max_bytes` of text and attributes; the list goes on at `next_cursor`, None at its end.
+        A page ends once it has `max_bytes` of text and attributes; `next_cursor` is None at the end of the list.
         """
         ...
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:
         """Find the nearest records by cosine; a filter never cuts below min(k, matches).
 
-        A collection of another space than `query.space`: Conflict, since its vectors never meet the query's.
+        A collection of another space than `query.space`: Conflict, since vectors of two spaces are never compared.
         """
         ...
 
     async def search_words(self, collection: str, words: str, query: Query) -> Sequence[Hit]:
-        """Find records by words. The query is words, never syntax."""
+        """Find records by words. The query has no syntax."""
         ...
 
     async def show(
         self, collection: str, records: Sequence[RecordId], *, max_bytes: int | None = None
     ) -> tuple[Sequence[Shown], Freshness]:
-        """Read what an answer shows of live records, and how far vectors are behind, in one round trip.
+        """Read text and attributes of live records for an answer, and the freshness, in one round trip.
 
-        Records come in the order asked for; several with over `max_bytes` of text and attributes: TooLarge.
+        Records are in the order requested; several with over `max_bytes` of text and attributes: TooLarge.
         """
         ...
 
@@ -163,21 +163,21 @@ class Reading(Protocol):
 
 @runtime_checkable
 class Attaching(Protocol):
-    """A store that can take over tables which are already there."""
+    """A store that can follow existing tables."""
 
     async def attach(
         self, declaration: Declaration, attachment: Attachment, *, dimensions: int | None = None, adopt: bool = False
     ) -> Attached:
-        """Make a table a collection, changes from now on and the rows that are there; the same again walks again.
+        """Make a table a collection: its existing rows and every later change; a repeated call walks the rows again.
 
-        Something else than before alters the attachment: only texts that changed by it are embedded. To adopt is to
-        take the vectors in the target column for those of the rows' texts as of now, without a call. What does not fit
-        is refused with a reason, and then nothing is changed.
+        Other options alter the attachment: only texts that change are embedded. `adopt` trusts that the vectors in the
+        target column are those of the rows' current texts, without a call. What does not fit is refused with a reason,
+        and nothing is changed.
         """
         ...
 
     async def detach(self, collection: str) -> None:
-        """Leave a table as it was, and drop its collection; vectors in the table's own column stay."""
+        """Remove the triggers from a table, and drop its collection; vectors in the table's own column stay."""
         ...
 
     async def attached(self) -> Sequence[Attached]:
@@ -185,5 +185,5 @@ class Attaching(Protocol):
         ...
 
     async def gather(self, *, limit: int = 1000) -> int:
-        """Take over some of what attached tables have noted; 0 when there is nothing to do."""
+        """Process some noted changes of attached tables; 0 when there is nothing to do."""
         ...

@@ -1,7 +1,7 @@
 """The two halves of a store: a corpus without a queue, and a queue without a corpus. `stores.pair` joins any two.
 
-The corpus writes first and answers with what the queue must hear; it alone knows texts, and whether a vector fits. The
-queue knows records by name, and decides by the rules of a job and by what the corpus said.
+The corpus writes first and returns what the queue must know; only it has texts, and can say whether a vector fits. The
+queue has only names of records, and decides by the rules of a job and the answers of the corpus.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,18 +39,18 @@ RecordName = tuple[str, RecordId]  # a collection and an id in it
 
 
 class Queueing(Protocol):
-    """How a queue hears of collections and records. Calls may come in any order and more than once."""
+    """How a queue learns of collections and records. Calls may arrive in any order and more than once."""
 
     async def declare(self, collection: Collection, *, now: datetime | None = None) -> None:
-        """Learn a collection with its space, priority and retry policy; jobs of another space are forgotten."""
+        """Register a collection with its space, priority and retry policy; jobs of another space are removed."""
         ...
 
     async def forget(self, collection: str, *, now: datetime | None = None) -> None:
-        """Remove a collection with its jobs; one that is not there is none to remove."""
+        """Remove a collection with its jobs, if it exists."""
         ...
 
     async def enqueue(self, collection: str, arms: Sequence[Arm], *, now: datetime | None = None) -> Sequence[Queued]:
-        """Arm the jobs that the rules say; an open one keeps the higher priority. Unknown collection: NotFound."""
+        """Arm the jobs as the rules decide; an open one keeps the higher priority. Unknown collection: NotFound."""
         ...
 
     async def withdraw(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> None:
@@ -58,7 +58,7 @@ class Queueing(Protocol):
         ...
 
     async def states(self, collection: str, records: Sequence[RecordId]) -> Mapping[RecordId, JobState]:
-        """Say how the jobs of these records stand; a record without a job is left out."""
+        """Read the states of these records' jobs; a record without a job is left out."""
         ...
 
 
@@ -66,7 +66,7 @@ class Attempting(Protocol):
     """The worker's side of a queue without texts."""
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
-        """See `Leasing.lease`. Text, hash and whether a vector is current are for the corpus to say."""
+        """See `Leasing.lease`. Text, hash and whether a vector is current come from the corpus."""
         ...
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
@@ -82,7 +82,7 @@ class Attempting(Protocol):
         last: bool = False,
         now: datetime | None = None,
     ) -> Settled:
-        """Record how attempts ended, each with what the corpus said of its record, and lease the next batch."""
+        """Record how attempts ended, each with the corpus's answer about its record, and lease the next batch."""
         ...
 
     async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
@@ -91,7 +91,7 @@ class Attempting(Protocol):
 
 
 class JobKeeping(Protocol):
-    """Upkeep of jobs, and what people do to them."""
+    """Upkeep and manual operations on jobs."""
 
     async def rescue(
         self, *, dead: Sequence[WorkerId] = (), unrenewed_for: timedelta | None = None, now: datetime | None = None
@@ -104,28 +104,28 @@ class JobKeeping(Protocol):
         ...
 
     async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
-        """Do some of what a `forget` left to do; 0 when nothing is left."""
+        """Do some of the work that a `forget` left; 0 when nothing is left."""
         ...
 
     async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> Sequence[RecordName]:
-        """Revive dead letters with reason `quota` that are old enough; say whose."""
+        """Revive dead letters with reason `quota` that are old enough; return their records."""
         ...
 
     async def revive(
         self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
     ) -> Sequence[RecordName]:
-        """See `Operating.revive`; say whose jobs were armed."""
+        """See `Operating.revive`; return the records whose jobs were armed."""
         ...
 
     async def cancel(
         self, job: JobId, current: ContentHash | None, *, tenant: str | None = None, now: datetime | None = None
     ) -> Job | None:
-        """See `Operating.cancel`: it is cancelled for the text that its record has now."""
+        """See `Operating.cancel`: it is cancelled for its record's current text."""
         ...
 
 
 class JobLookups(Protocol):
-    """What people ask of jobs."""
+    """Queries about jobs."""
 
     async def counts(self) -> Mapping[str, Counts]:
         """Count jobs per collection."""
@@ -148,18 +148,18 @@ class JobLookups(Protocol):
         ...
 
     async def waiting(self, collection: str, *, now: datetime | None = None) -> Waiting:
-        """Say how many jobs of a collection are on their way, and how long the oldest waits."""
+        """Count the open jobs of a collection, and say how long the oldest has waited."""
         ...
 
 
 class JobStore(
     Queueing, Attempting, Budgeting, JobKeeping, Placing, JobLookups, Pausing, Fleet, Lifetime, Protocol
 ):  # one half
-    """A queue whose records are elsewhere. It may be wiped: it never gives out a number again."""
+    """A queue whose records are elsewhere. It may be wiped: ids and tokens are never reused."""
 
 
 class RecordWriting(Protocol):
-    """Records are written, and whoever keeps their jobs is told what happened."""
+    """Writes records, and returns what the queue needs to know."""
 
     async def put(
         self,
@@ -169,7 +169,7 @@ class RecordWriting(Protocol):
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[Written]:
-        """Write records, all or none, on the caller's `connection` if given; answer in order."""
+        """Write records, all or none, on the caller's `connection` if given; results in order."""
         ...
 
     async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Written:
@@ -200,23 +200,23 @@ class Embedding(Protocol):
         ...
 
     async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
-        """Look up vectors that were paid for already, in one round trip."""
+        """Look up vectors that were already paid for, in one round trip."""
         ...
 
     async def store(self, outcomes: Sequence[Outcome], *, now: datetime | None = None) -> Sequence[RecordAnswer | None]:
-        """Store the vectors that fit, and say of each record whether it is live with the text that was leased.
+        """Store the vectors that fit, and say for each record whether it is live with the leased text.
 
         The statement that writes tests it. A vector that does not fit is kept for reuse, unless its text was erased.
-        Done without a vector fits only if the stored one is current. None: somebody holds the record just now.
+        Done without a vector fits only if the stored one is current. None: another transaction holds the record.
         """
         ...
 
     async def give_up(self, collection: str, losses: Sequence[Loss]) -> None:
-        """Note which texts are given up on, of records that still have them."""
+        """Note which texts are given up, for records that still have them."""
         ...
 
     async def try_again(self, collection: str, records: Sequence[RecordId]) -> None:
-        """Forget what was given up on."""
+        """Clear the notes of texts that were given up."""
         ...
 
 
@@ -224,11 +224,11 @@ class CorpusKeeping(Protocol):
     """Upkeep of records."""
 
     async def standing(self, collection: str, records: Sequence[RecordId]) -> Sequence[Standing]:
-        """Say how these records stand; those that are not live are left out."""
+        """Read the state of these records; those that are not live are left out."""
         ...
 
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Standing]:
-        """List live records without a current vector as they were first put, by an index, after a key."""
+        """List live records without a current vector after a key, in the order they were first put, by an index."""
         ...
 
     async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
@@ -240,7 +240,7 @@ class CorpusKeeping(Protocol):
         ...
 
     async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
-        """Do some of what a drop or a new `text_from` left to do; 0 when nothing is left."""
+        """Do some of the work that a drop or a new `text_from` left; 0 when nothing is left."""
         ...
 
     async def sizes(self) -> Mapping[str, Sizes]:

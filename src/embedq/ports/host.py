@@ -1,4 +1,4 @@
-"""What a process knows of the machine it runs on."""
+"""Information about the machine that a process runs on."""
 
 from typing import Protocol
 
@@ -8,12 +8,12 @@ from embedq.model import (
 
 
 class Liveness(Protocol):
-    """What this host knows of its own processes."""
+    """Tells live processes of this host from dead ones."""
 
     def me(self) -> Process:
         """Describe this process."""
         ...
 
     def is_dead(self, process: Process) -> bool:
-        """True only if it ran on this host and surely runs no more."""
+        """Return True only if it ran on this host and certainly no longer runs."""
         ...

@@ -1,4 +1,4 @@
-"""Where jobs live: what workers, upkeep and people who run it ask of a job store."""
+"""The job store: what workers, upkeep and operators need from it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -34,11 +34,11 @@ class Leasing(Protocol):
     """The worker's side of a job store. Everything is in batches."""
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
-        """Lease up to `ask.limit` jobs of one of the asked spaces, best lane first; none while paused."""
+        """Lease up to `ask.limit` jobs of one of the requested spaces, highest priority first; none while paused."""
         ...
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
-        """Extend leases from now; answer with the jobs that are still ours."""
+        """Extend leases from now; return the jobs that are still ours."""
         ...
 
     async def settle(
@@ -46,46 +46,46 @@ class Leasing(Protocol):
     ) -> Settled:
         """Store vectors, record how attempts ended, and lease the next batch, in one transaction.
 
-        An outcome whose token and nonce are no longer current changes nothing: the job is another worker's now. What is
-        done counts before all else that is told with it: a success ends a provider's refusals.
+        An outcome whose token and nonce are no longer current changes nothing: the job is another worker's now. Within
+        one call `Done` counts first: a success ends a provider's refusals.
 
-        A job that somebody holds just now is named as busy and stays leased: renew it, and settle it again. With `last`
-        nobody will: it is taken back by a rescue, and nothing is charged.
+        A job that another transaction holds is returned as busy and stays leased: renew it, and settle it again. With
+        `last` the caller will not: a rescue takes it back, and nothing is charged.
         """
         ...
 
     async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
-        """Look up vectors that were paid for already, in one round trip."""
+        """Look up vectors that were already paid for, in one round trip."""
         ...
 
     async def wait_for_work(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
-        """Return soon after jobs may have become ready, or were told to wait, here or elsewhere; or after `timeout`."""
+        """Return soon after jobs may have become ready or were scheduled, in any process; or after `timeout`."""
         ...
 
 
 class Budgeting(Protocol):
-    """What a fleet may ask of a provider, and when it may not ask at all."""
+    """The fleet's rate limit per provider, and holds."""
 
     async def take(
         self, space: SpaceId, budget: Budget | None, spending: Spending = ONE_REQUEST, *, now: datetime | None = None
     ) -> timedelta:
-        """Take requests and tokens of the fleet's budget. Zero: go. Else how long to wait; till then the space is held.
+        """Take requests and tokens from the fleet's budget. Zero: go. Else the wait, during which the space is held.
 
-        No span of the budget's length sees more of either. What is larger than the whole budget goes alone.
+        No span of the budget's length has more of either. A request larger than the whole budget goes alone.
         """
         ...
 
     async def hold(self, space: SpaceId, span: timedelta, *, now: datetime | None = None) -> None:
-        """Keep the whole fleet from asking this space's provider for a span; the longest hold wins."""
+        """Keep the whole fleet from calling this space's provider for a span; the longest hold wins."""
         ...
 
     async def budgets(self, *, now: datetime | None = None) -> Mapping[SpaceId, Mapping[str, Any]]:
-        """Say per space how many requests and tokens the last interval saw, and how many seconds a hold still lasts."""
+        """Return per space the requests and tokens of the last interval, and the remaining seconds of a hold."""
         ...
 
 
 class Keeping(Protocol):
-    """What upkeep asks for, unasked by anybody."""
+    """What upkeep needs."""
 
     async def rescue(
         self,
@@ -94,22 +94,22 @@ class Keeping(Protocol):
         unrenewed_for: timedelta | None = None,
         now: datetime | None = None,
     ) -> Sequence[Rescued]:
-        """Take back jobs whose lease ran out, whose worker is known to be dead, or that were not renewed for a span.
+        """Take back jobs whose lease expired, whose worker is known to be dead, or that were not renewed for a span.
 
-        They come lease by lease, as they were leased.
+        They are grouped by lease, in the order of leasing.
         """
         ...
 
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
-        """List live records without a current vector as they were first put, by an index, after a key."""
+        """List live records without a current vector after a key, in the order they were first put, by an index."""
         ...
 
     async def reconcile(self, collection: str, records: Sequence[RecordId], *, now: datetime | None = None) -> int:
-        """Arm those of these records that still need a job; answer with how many did."""
+        """Arm those of these records that still need a job; return how many."""
         ...
 
     async def recount(self, collection: str, *, after: str | None = None, limit: int = 1000) -> tuple[int, str | None]:
-        """Read some records beside their vectors, mend what is missing; answer how many, and after which to go on."""
+        """Check some records against their vectors and repair the index; return how many, and the next key."""
         ...
 
     async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
@@ -117,7 +117,7 @@ class Keeping(Protocol):
         ...
 
     async def finish(self, *, limit: int = 1000, now: datetime | None = None) -> int:
-        """Do some of what a drop or a new `text_from` left to do; 0 when nothing is left."""
+        """Do some of the work that a drop or a new `text_from` left; 0 when nothing is left."""
         ...
 
     async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
@@ -126,29 +126,29 @@ class Keeping(Protocol):
 
 
 class Placing(Protocol):
-    """Whether every open job stands in exactly one place: in the line, waiting, or under one lease."""
+    """Checks that every open job is in exactly one place: ready, waiting, or in one lease."""
 
     async def misplaced(self, *, limit: int = 1000) -> Sequence[JobId]:
-        """List open jobs that stand in none or in several, and closed ones that stand in one. It reads all jobs."""
+        """List open jobs that are in none or in several, and closed ones that are in one. It reads all jobs."""
         ...
 
     async def put_in_place(self, jobs: Sequence[JobId]) -> int:
-        """Take those of these that are misplaced from wherever they stand, and queue the open ones; say how many."""
+        """Remove the misplaced ones of these from all places, and queue the open ones; return how many."""
         ...
 
 
 class Operating(Protocol):
-    """What people who run it ask a job store."""
+    """The operator's side of a job store."""
 
     async def counts(self) -> Mapping[str, Counts]:
         """Count per collection, by name."""
         ...
 
     async def jobs(self, which: JobFilter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
-        """List jobs by their records, newest first; pending ones as they wait, then as they stand in line.
+        """List jobs by their records, newest first; pending ones: first those that wait, then those that are ready.
 
-        Those that wait come as they are due; the line has the best lane first, in it the oldest job. A cursor keeps
-        its place while others come: whatever is there all the while is met once.
+        Those that wait are in the order they are due; ready ones by priority, then the oldest first. A cursor is
+        stable: a job that is there all the time is listed once.
         """
         ...
 
@@ -163,27 +163,27 @@ class Operating(Protocol):
     async def revive(
         self, which: JobFilter, *, job: JobId | None = None, limit: int = 1000, now: datetime | None = None
     ) -> int:
-        """Arm dead letters (or one failed or cancelled job, if it is the tenant's) again; 0 when none is left."""
+        """Re-arm dead letters, or one failed or cancelled job if it is the tenant's; 0 when none is left."""
         ...
 
     async def dead_stats(self, *, tenant: str | None = None) -> Sequence[Mapping[str, Any]]:
-        """Group dead letters by collection, reason, category and code, commonest first, with the newest moment."""
+        """Group dead letters by collection, reason, category and code, most frequent first, with the latest time."""
         ...
 
     async def oldest_pending(self, *, now: datetime | None = None) -> Mapping[str, timedelta]:
-        """Say per collection, by name, how long its oldest pending job waits."""
+        """Return per collection, by name, how long its oldest pending job has waited."""
         ...
 
 
 class Pausing(Protocol):
-    """Whether anybody may lease at all: it holds for every machine and survives restarts."""
+    """Stops and resumes all leasing, on every machine and across restarts."""
 
     async def pause(self) -> None:
         """Stop all leasing, everywhere."""
         ...
 
     async def resume(self) -> None:
-        """Let leasing go on, and lift every hold."""
+        """Resume leasing, and lift every hold."""
         ...
 
     async def paused(self) -> bool:
@@ -199,17 +199,17 @@ class Fleet(Protocol):
     """The registry of workers."""
 
     async def register(self, worker: WorkerInfo, *, now: datetime | None = None) -> None:
-        """Enter a worker."""
+        """Register a worker."""
         ...
 
     async def beat(self, worker: WorkerId, report: HealthReport, *, now: datetime | None = None) -> bool:
-        """Note that a worker lives, and how it fares. False: it is not registered."""
+        """Record a worker's heartbeat and health. False: it is not registered."""
         ...
 
     async def leave(self, worker: WorkerId) -> None:
-        """Take a worker out."""
+        """Unregister a worker."""
         ...
 
     async def workers(self, *, heartbeat: timedelta, now: datetime | None = None) -> Sequence[Worker]:
-        """List the workers that were seen within a day, as they were registered."""
+        """List the workers that were seen within a day, in the order of registration."""
         ...

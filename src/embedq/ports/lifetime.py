@@ -1,4 +1,4 @@
-"""What is opened is closed."""
+"""Opening and closing."""
 
 from typing import Protocol
 
@@ -7,9 +7,9 @@ class Lifetime(Protocol):
     """A database that is open."""
 
     async def close(self) -> None:
-        """Flush, and let go of files, threads and connections."""
+        """Flush, and release files, threads and connections."""
         ...
 
     async def check(self) -> None:
-        """Answer, or raise a StoreError that says why the database cannot be used."""
+        """Return, or raise a StoreError that says why the database cannot be used."""
         ...

@@ -1,15 +1,14 @@
 """URLs of databases and servers, and the secrets in them.
 
-A URL is hidden by its odd form, not by its right one: a password with an @, a slash or a sharp in it is the one that a
-mistyped URL would show. So all up to the last @ counts as user and password, and too much is hidden rather than too
-little.
+Malformed URLs must be redacted too: a mistyped one may have a password with an unescaped @, slash or hash. So
+everything up to the last @ counts as user and password, and too much is redacted rather than too little.
 """
 
 import re
 from urllib.parse import unquote, unquote_plus
 
 HIDDEN = "***"
-# The scheme, a user, and what stands before the last @ (which may be written as a wide letter).
+# The scheme, a user, and what precedes the last @ (which may be a full-width character).
 _CREDENTIALS = re.compile(
     r"^(?P<before>\s*(?:[a-z][a-z0-9+.-]*:/+)?)(?P<user>[^:/?#@]*)(?P<colon>:?)(?P<secret>.*)(?=[@\uff20\ufe6b])",
     re.IGNORECASE | re.DOTALL,
@@ -17,13 +16,13 @@ _CREDENTIALS = re.compile(
 _PARAMETER = re.compile(r"(?P<before>[?&;](?P<name>[^=&;?]*)=)(?P<secret>[^&#]*)")
 _WORD_PAIR = re.compile(r"(?P<before>\b\w*pass\w*\s*=\s*)(?P<secret>'(?:[^'\\]|\\.)*'|[^\s&#]+)", re.IGNORECASE)
 _SECRET_NAME = re.compile(r"pass|pwd|secret|token|api_?key", re.IGNORECASE)
-_FILE = "sqlite:///"  # a path: nothing in it is a secret
-_WEB = ("http:", "https:")  # where a lone user may be a token
+_FILE = "sqlite:///"  # a path: it has no secrets
+_WEB = ("http:", "https:")  # a user without a password may be a token
 _PLAIN_USER = re.compile(r"[\w.+-]*", re.ASCII)
 
 
 def without_passwords(url: str) -> str:
-    """Write a URL as it may be shown."""
+    """Redact a URL."""
     if url.startswith(_FILE):
         return url
     shown = _WORD_PAIR.sub(rf"\g<before>{HIDDEN}", _PARAMETER.sub(_parameter_shown, url))
@@ -31,7 +30,7 @@ def without_passwords(url: str) -> str:
 
 
 def passwords(url: str) -> list[str]:
-    """List the secrets of a URL, as they are written and as they are meant."""
+    """List the secrets of a URL, encoded and decoded."""
     if url.startswith(_FILE):
         return []
     found = [match["secret"] for match in _PARAMETER.finditer(url) if _is_secret(match["name"])]
@@ -54,7 +53,7 @@ def _credentials_shown(match: re.Match[str]) -> str:
 
 
 def _is_shown(match: re.Match[str]) -> bool:
-    """Say whether a user without a password is only a name."""
+    """Say whether a user without a password is only a name, not a token."""
     plain = not match["secret"] and _PLAIN_USER.fullmatch(match["user"]) is not None
     return plain and not match["before"].lower().lstrip().startswith(_WEB)
 

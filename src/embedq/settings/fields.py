@@ -1,4 +1,4 @@
-"""The settings as one table; what providers read is added to it. The reference page is made from both."""
+"""All settings; providers add theirs. The reference page is generated from both."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Self
@@ -13,11 +13,11 @@ from embedq.settings.sources import Address, FileSource, Names, VariableSource, 
 
 MIB = 1 << 20
 DEFAULT_RETENTION_DAYS = 14
-LEASE_TO_HEARTBEAT = 5  # a lease outlives this many heartbeats, so that three missed ones can be warned about
+LEASE_TO_HEARTBEAT = 5  # a lease lasts this many heartbeats, so that three missed ones can be warned about
 LONGEST_HEARTBEAT = 60.0
 
 
-def _number(default: object, low: float, high: float, description: str) -> Any:  # noqa: ANN401 what pydantic's Field answers
+def _number(default: object, low: float, high: float, description: str) -> Any:  # noqa: ANN401 what pydantic's Field returns
     return Field(default, ge=low, le=high, description=description)
 
 
@@ -145,7 +145,7 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 ours knows the seeds' names and their order
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 ours knows the alternative names and their order
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 not read
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 not read
     ) -> tuple[PydanticBaseSettingsSource, ...]:
@@ -165,12 +165,12 @@ class Settings(BaseSettings):
 
     @property
     def lease(self) -> timedelta:
-        """How long a job belongs to a silent worker."""
+        """How long a job stays with a worker that does not renew it."""
         return timedelta(seconds=self.lease_seconds)
 
     @property
     def heartbeat(self) -> timedelta:
-        """How often a worker shows a sign of life."""
+        """How often a worker sends a heartbeat."""
         derived = min(LONGEST_HEARTBEAT, self.lease_seconds / LEASE_TO_HEARTBEAT)
         return timedelta(seconds=self.heartbeat_seconds or derived)
 
@@ -186,12 +186,12 @@ class Settings(BaseSettings):
 
     @property
     def recovery(self) -> timedelta | None:
-        """How often expired leases are rescued; None: never unasked."""
+        """How often expired leases are rescued; None: never automatically."""
         return timedelta(milliseconds=self.recovery_interval_ms) if self.recovery_interval_ms else None
 
     @property
     def budget(self) -> Budget | None:
-        """What the fleet may ask of a remote embedder."""
+        """The fleet's rate limit for remote embedders."""
         if self.rate_limit_tokens is None:
             return None
         return Budget(requests=self.rate_limit_tokens, interval=timedelta(milliseconds=self.rate_limit_interval_ms))
@@ -206,16 +206,16 @@ class Settings(BaseSettings):
 
     @property
     def shown_url(self) -> str:
-        """The database's URL as it may be shown."""
+        """The database's URL, redacted."""
         return without_passwords(self.url)
 
     @property
     def shown_queue_url(self) -> str | None:
-        """The URL of the queue as it may be shown, if it is in another database."""
+        """The queue's URL, redacted, if it is in another database."""
         return None if self.queue_url in (None, self.url) else without_passwords(self.queue_url or "")
 
     def assumed(self) -> list[str]:
-        """Say which defaults were taken that a person should know of."""
+        """List the defaults that are worth a line in the log."""
         said = []
         if self.retention_days is None:
             said.append(f"EMBED_JOB_RETENTION_DAYS is unset: finished jobs are kept {DEFAULT_RETENTION_DAYS} days")

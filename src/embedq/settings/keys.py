@@ -1,15 +1,15 @@
-"""Which keys may guard the API."""
+"""Checks of the API's keys."""
 
 from hmac import compare_digest
 
 from pydantic import SecretStr
 
-LEAST = 16  # characters: fewer can be tried out
+LEAST = 16  # characters: fewer can be guessed
 HOW = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
 def check_keys(api: SecretStr | None, read: SecretStr | None) -> None:
-    """Refuse keys that guard nothing. They are never shown."""
+    """Refuse keys that are short, equal or not valid in a header. They are never shown."""
     for variable, secret in (("EMBEDQ_API_KEY", api), ("EMBEDQ_READ_KEY", read)):
         key = "" if secret is None else secret.get_secret_value()
         if secret is not None and len(key) < LEAST:

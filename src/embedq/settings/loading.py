@@ -1,4 +1,4 @@
-"""Loading: all that is wrong is said at once, with its name, its value and its bounds."""
+"""Loads the settings; an error names all problems at once, with name, value and bounds."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ SHOWN = 80  # characters of a wrong value
 
 
 def load(variables: Sequence[Variable], /, **given: Any) -> Settings:  # noqa: ANN401 each is of its own field's type
-    """Read the settings; what is given here wins over environment and file. None counts as not given.
+    """Read the settings; arguments override environment and file. None counts as not given.
 
     Args:
-        variables: What providers read, beside embedq's own settings.
+        variables: What providers read, besides embedq's own settings.
         **given: Settings by their names in `embedq.toml`.
     """
     kind = settings_with(tuple(variables))
@@ -41,7 +41,7 @@ def load(variables: Sequence[Variable], /, **given: Any) -> Settings:  # noqa: A
 
 
 def _check_where_keys_go(settings: Settings, given: Mapping[str, Any]) -> None:
-    """Refuse that a file which just lies here sends a key of the environment somewhere; one that was named may."""
+    """Refuse an address from a file that was not named explicitly, if a key of the environment would be sent to it."""
     found = found_file()
     if found is None:
         return
@@ -93,7 +93,7 @@ def _sentence(kind: type[Settings], detail: ErrorDetails, given: Mapping[str, An
 
 
 def _origin(name: str, variables: Sequence[str], given: Mapping[str, Any]) -> tuple[str, object]:
-    """Find who set a field, to name it as its author wrote it."""
+    """Find where a field was set, to name it as it was written there."""
     if name in given:
         return name, given[name]
     for variable in variables:

@@ -1,4 +1,4 @@
-"""The settings in words: for the reference page, and for refusals."""
+"""Describes the settings, for the reference page and error messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def row(name: str, field: FieldInfo) -> Row:
 
 
 def bounds(field: FieldInfo) -> str:
-    """Say which values are taken."""
+    """Describe the accepted values."""
     low, high = _constraint(field, "ge"), _constraint(field, "le")
     pattern = _constraint(field, "pattern")
     if pattern and pattern.startswith("^("):

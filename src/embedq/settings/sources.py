@@ -1,4 +1,4 @@
-"""Where values come from: the environment under our names and the seeds', then `embedq.toml`."""
+"""Where values come from: the environment under our names and alternative ones, then `embedq.toml`."""
 
 import os
 import tomllib
@@ -17,18 +17,18 @@ CONFIG_FILE = "embedq.toml"
 
 @dataclass(frozen=True, slots=True, init=False)
 class Names:
-    """The variables that set a field; the first that is set wins, and ours stand first."""
+    """The variables that set a field; the first that is set wins, and ours come first."""
 
     variables: tuple[str, ...]
 
     def __init__(self, *variables: str) -> None:
-        """Name them in the order in which they win."""
+        """Name them in order of precedence."""
         object.__setattr__(self, "variables", variables)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Address:
-    """Marks a URL: there may be a password in it, and the secrets of these settings are sent to it."""
+    """Marks a URL: it may contain a password, and the secrets of these settings are sent to it."""
 
     secrets: tuple[str, ...]
 
@@ -38,7 +38,7 @@ class Address:
 
 
 def address_of(field: FieldInfo) -> Address | None:
-    """Say what a field is as an address, if it is one."""
+    """Return a field's `Address` mark, if it has one."""
     return next((entry for entry in field.metadata if isinstance(entry, Address)), None)
 
 
@@ -51,12 +51,12 @@ class VariableSource(PydanticBaseSettingsSource):
     """The environment."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Find the variable of a field that wins."""
+        """Find the first variable of a field that is set."""
         name = next((name for name in variables_of(field) if name in os.environ), None)
         return (os.environ[name] if name else None), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Read every field that has a variable set; a blank one is set."""
+        """Read every field that has a variable set; a blank one counts as set."""
         found = {name: self.get_field_value(field, name)[0] for name, field in fields_of(self).items()}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -73,7 +73,7 @@ class FileSource(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Read the file by field names; what is no setting is kept, so that it is refused with the rest."""
+        """Read the file by field names; unknown keys are kept, so that validation refuses them."""
         own = {key: name for name, field in fields_of(self).items() for key in variables_of(field)}
         return {own.get(key, key): value for key, value in read_file().items()}
 
@@ -91,13 +91,13 @@ def config_path() -> Path | None:
 
 
 def found_file() -> Path | None:
-    """Find the settings file that lies in the working directory and that nobody has named."""
+    """Find the settings file in the working directory, if none was named explicitly."""
     unnamed = not os.environ.get(CONFIG_VARIABLE)
     return Path(CONFIG_FILE) if unnamed and Path(CONFIG_FILE).is_file() else None
 
 
 def read_file() -> dict[str, Any]:
-    """Read the settings file; none there is an empty one."""
+    """Read the settings file; a missing one is empty."""
     path = config_path()
     if path is None:
         return {}

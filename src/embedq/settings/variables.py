@@ -1,4 +1,4 @@
-"""Variables that providers bring: each becomes a setting like any other."""
+"""Variables that providers declare: each becomes a setting like any other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Variable:
     name: str  # in the environment
     description: str
     secret: bool = False  # never shown
-    address: bool = False  # a URL, in which there may be a password
+    address: bool = False  # a URL, which may contain a password
     receives: tuple[str, ...] = ()  # an address: the variables of the secrets that are sent there
     filled: bool = False  # a blank one is refused
 
@@ -32,13 +32,13 @@ class Variable:
 
 @lru_cache(maxsize=8)
 def settings_with(variables: tuple[Variable, ...]) -> type[Settings]:
-    """Make the table of all settings: embedq's own, then those of the providers."""
+    """Build the class of all settings: embedq's own, then those of the providers."""
     fields: dict[str, Any] = {variable.key: _field(variable) for variable in variables}
     return create_model("Settings", __base__=Settings, __module__=__name__, **fields)
 
 
 def values(settings: Settings, variables: Sequence[Variable]) -> dict[str, str]:
-    """Read what is set of these variables, wherever it was written."""
+    """Return those of these variables that are set, from any source."""
     found = {variable.name: getattr(settings, variable.key, None) for variable in variables}
     return {name: _plain(value) for name, value in found.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""How nouns look outside: one shape per answer, the same for HTTP, for the command line, and for what comes next.
+"""The serialised form of the data types: one shape per answer, the same for HTTP and the command line.
 
-A shape is made from its noun by `of` and written by `model_dump(mode="json")`; FastAPI describes it in OpenAPI.
+A shape is made from its type by `of` and serialised by `model_dump(mode="json")`; FastAPI describes it in OpenAPI.
 """

@@ -1,4 +1,4 @@
-"""What people who run it are told."""
+"""Answers to operators."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -147,7 +147,7 @@ class Ready(BaseModel):
 
     @classmethod
     def bare(cls, *, ready: bool) -> Self:
-        """Show it to somebody without a key."""
+        """Show it to a caller without a key."""
         return cls(status="ready" if ready else "not_ready")
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What runs unasked: rescue, purge, reconcile, replay of quota letters, and a watch on the fleet."""
+"""Background tasks: rescue, purge, reconcile, replay of quota dead letters, and monitoring of the fleet."""
 
 from embedq.upkeep.liveness import HostLiveness
 from embedq.upkeep.options import UpkeepOptions

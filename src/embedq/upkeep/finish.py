@@ -1,4 +1,4 @@
-"""What a dropped collection or a new `text_from` left to do is done, also after a crash in the middle of it."""
+"""Completes the work of a dropped collection or a new `text_from`, also after a crash."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from embedq.ports import Keeping
 
 
 class Finish:
-    """Goes on where a process was cut off, in small steps."""
+    """Continues interrupted work in small steps."""
 
     def __init__(self, store: Keeping) -> None:
         """Finish on this store."""

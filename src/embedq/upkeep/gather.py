@@ -1,4 +1,4 @@
-"""Changes of attached tables become records and jobs, also while every worker is busy."""
+"""Turns changes of attached tables into records and jobs, also while every worker is busy."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ from embedq.telemetry import Event, Telemetry
 
 
 class Gather:
-    """Takes over what tables have noted, in small steps."""
+    """Processes noted changes of tables in small steps."""
 
     def __init__(self, store: Attaching, telemetry: Telemetry) -> None:
         """Gather on this store."""

@@ -1,4 +1,4 @@
-"""What this host knows of its own processes."""
+"""Tells live processes of this host from dead ones."""
 
 import os
 import socket
@@ -9,11 +9,11 @@ from pathlib import Path
 from embedq.model import Process
 
 _STATE, _BORN = 0, 19  # fields of /proc/PID/stat, counted after the command's name
-_OVER = {"Z", "X", "x"}  # a zombie works no more
+_OVER = {"Z", "X", "x"}  # a zombie does not run any more
 
 
 class HostLiveness:
-    """Tells dead processes of this host from living ones. Where it is not sure, a process lives."""
+    """Reads process states from /proc. In doubt, a process is alive."""
 
     def __init__(self, proc: Path = Path("/proc"), machine_id: Path = Path("/etc/machine-id")) -> None:
         """Read what the kernel shows under `proc`."""
@@ -27,7 +27,7 @@ class HostLiveness:
         return Process(host=self._host, boot=self._boot, pid=pid, born=stat[_BORN] if stat else "")
 
     def is_dead(self, process: Process) -> bool:
-        """True only if it ran on this host and surely runs no more."""
+        """Return True only if it ran on this host and certainly no longer runs."""
         if process.host != self._host:
             return False
         if process.boot != self._boot:
@@ -41,14 +41,14 @@ class HostLiveness:
         return stat[_STATE] in _OVER or (bool(process.born) and stat[_BORN] != process.born)
 
     def _stat(self, pid: int) -> list[str] | None:
-        """Read the fields after the command's name, which may itself hold spaces and brackets."""
+        """Read the fields after the command's name, which may itself contain spaces and parentheses."""
         text = self._read(self._proc / str(pid) / "stat")
         fields = text.rpartition(")")[2].split()
         return fields if len(fields) > _BORN else None
 
     @cached_property
     def _host(self) -> str:
-        """A pid means something only within one machine and one pid namespace."""
+        """Identify machine and pid namespace: a pid is unique only within both."""
         try:
             namespace = str((self._proc / "self" / "ns" / "pid").stat().st_ino)
         except OSError:
@@ -69,11 +69,11 @@ class HostLiveness:
 
 def _has_no_pid(pid: int) -> bool:
     if sys.platform == "win32":
-        return False  # there, signal 0 would end the process
+        return False  # on Windows, signal 0 would end the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        return False  # it is there, but another user's
+        return False  # it exists, but belongs to another user
     return False

@@ -1,4 +1,4 @@
-"""The one shape of everything that runs unasked."""
+"""Runs a background task periodically."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ Duty = Callable[[], Awaitable[None]]
 
 
 class Periodic:
-    """A duty done at boot and then after every interval. Its errors hurt nobody; they are told, but not each time."""
+    """A duty that runs at start and then after every interval. Its errors are reported, but not each time."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Periodic:
         telemetry: Telemetry,
         failed: Event = Event.UPKEEP_FAILED,
     ) -> None:
-        """Do `duty`, telling `failed` where it raises."""
+        """Run `duty`; emit `failed` if it raises."""
         self.name = name
         self._interval = interval
         self._duty = duty
@@ -30,16 +30,16 @@ class Periodic:
 
     @property
     def is_on(self) -> bool:
-        """Say whether it is done at all: an interval of zero switches it off."""
+        """Say whether it runs at all: an interval of zero switches it off."""
         return self._interval > timedelta(0)
 
     def start(self) -> None:
-        """Begin with the duty, unless it is running or switched off."""
+        """Start, unless it is running or switched off."""
         if self._task is None and self.is_on:
             self._task = asyncio.create_task(self._run(), name=f"embedq-{self.name}")
 
     async def stop(self) -> None:
-        """Stop in the middle, if need be: every duty goes in small steps that stand alone."""
+        """Cancel it, even midway: every duty consists of small independent steps."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -53,7 +53,7 @@ class Periodic:
     async def _try(self) -> None:
         try:
             await self._duty()
-        except Exception as error:  # noqa: BLE001 a service loop: the next round may go better
+        except Exception as error:  # noqa: BLE001 a service loop: the next round may succeed
             self._trouble.met(f"{type(error).__name__}: {error}")
         else:
             self._trouble.over()

@@ -1,4 +1,4 @@
-"""Finished jobs past their retention are deleted."""
+"""Deletes finished jobs past their retention."""
 
 from datetime import datetime, timedelta
 

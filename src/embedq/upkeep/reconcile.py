@@ -1,4 +1,4 @@
-"""Records with neither a vector nor a job are given one."""
+"""Gives a job to records with neither a vector nor a job."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,14 +6,14 @@ from datetime import datetime
 from embedq.ports.asked import Reconciled
 from embedq.telemetry import Event, Telemetry
 
-STEP = 500  # records per look
+STEP = 500  # records per query
 
 
 class Reconcile:
-    """Walks every collection by key, so that hopeless records do not hide the others."""
+    """Walks every collection by key, so that records that keep failing do not hide the others."""
 
     def __init__(self, store: Reconciled, telemetry: Telemetry, *, one_database: bool) -> None:
-        """Where one database holds corpus and queue, a finding is an alarm: it must never happen."""
+        """With `one_database` a finding is an alarm: it must never happen."""
         self._store = store
         self._telemetry = telemetry
         self._one_database = one_database
@@ -23,7 +23,7 @@ class Reconcile:
         await self.walk(now=now)
 
     async def walk(self, *, now: datetime | None = None) -> Mapping[str, int]:
-        """Arm what needs a job; answer with how many that were in each collection."""
+        """Arm records that need a job; return how many per collection."""
         names = [collection.declaration.name for collection in await self._store.collections()]
         found = {name: await self._arm(name, now) for name in names}
         for name, count in found.items():

@@ -1,4 +1,4 @@
-"""Dead letters that get another chance by themselves."""
+"""Automatic replay of dead letters."""
 
 from datetime import datetime, timedelta
 
@@ -10,10 +10,10 @@ STEP = 1000
 
 
 class ReplayQuota:
-    """Replays letters with reason `quota`: the provider's refusal was never the text's fault."""
+    """Replays dead letters with reason `quota`: the refusal was not the text's fault."""
 
     def __init__(self, store: Keeping, telemetry: Telemetry, *, rest: timedelta) -> None:
-        """Let letters lie for `rest` first."""
+        """Replay dead letters that are older than `rest`."""
         self._store = store
         self._telemetry = telemetry
         self._rest = rest
@@ -25,7 +25,7 @@ class ReplayQuota:
 
 
 class RetryFailed:
-    """Revives all dead letters once, if that was asked for at startup."""
+    """Revives all dead letters once, if the settings ask for it."""
 
     def __init__(self, store: Operating, telemetry: Telemetry) -> None:
         """Revive on this store."""
@@ -34,7 +34,7 @@ class RetryFailed:
         self._done = False
 
     async def __call__(self, *, now: datetime | None = None) -> None:
-        """Revive as many as were dead at the start: a text that fails again at once is not revived for ever."""
+        """Revive as many as were dead at the start: a text that fails again at once is not revived forever."""
         if self._done:
             return
         left = sum(counts.failed for counts in (await self._store.counts()).values())

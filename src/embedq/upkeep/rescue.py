@@ -1,4 +1,4 @@
-"""Jobs whose worker is gone are taken back."""
+"""Takes back jobs whose worker is gone."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,29 +11,29 @@ from embedq.telemetry import Event, Telemetry
 
 
 class Rescue:
-    """Takes back jobs of leases that ran out, and at once those of processes that are dead on this host."""
+    """Takes back jobs of expired leases, and at once those of processes that are dead on this host."""
 
     def __init__(self, store: Guarded, liveness: Liveness, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
-        """Rescue on this store what this host knows to be dead."""
+        """Rescue on this store; `liveness` knows the dead processes of this host."""
         self._store = store
         self._liveness = liveness
         self._telemetry = telemetry
         self._heartbeat = heartbeat
 
     async def __call__(self, *, now: datetime | None = None) -> None:
-        """Rescue once, and name the jobs."""
+        """Rescue once, and report the jobs."""
         workers = await self._store.workers(heartbeat=self._heartbeat, now=now)
         dead = self._dead(workers)
         rescued = await self._store.rescue(dead=dead, now=now)
         for worker in dead:
             await self._store.leave(worker)
         for owner, jobs in _by_owner(rescued).items():
-            self._tell(owner, jobs, is_dead=owner in dead)
+            self._report(owner, jobs, is_dead=owner in dead)
 
     def _dead(self, workers: Sequence[Worker]) -> Sequence[WorkerId]:
         return [worker.info.id for worker in workers if self._liveness.is_dead(worker.info.process)]
 
-    def _tell(self, owner: WorkerId | None, jobs: Sequence[Rescued], *, is_dead: bool) -> None:
+    def _report(self, owner: WorkerId | None, jobs: Sequence[Rescued], *, is_dead: bool) -> None:
         given_up = [job.job_id for job in jobs if job.status is JobStatus.FAILED]
         self._telemetry.emit(
             Event.RESCUED,

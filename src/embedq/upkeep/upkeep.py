@@ -1,4 +1,4 @@
-"""All duties of one process, started and stopped together."""
+"""Starts and stops all duties of one process."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ STARTUP_AGAIN = timedelta(minutes=1)  # how soon a startup duty that failed is t
 
 
 class Upkeep:
-    """Rescue, watch, purge, finish, reconcile and replay, each at boot and on its own timer."""
+    """Rescue, watch, purge, finish, reconcile and replay, each at start and on its own timer."""
 
     def __init__(self, store: UpkeepStore, liveness: Liveness, *, options: UpkeepOptions, telemetry: Telemetry) -> None:
         """Keep this store in order."""
@@ -41,11 +41,11 @@ class Upkeep:
 
     @property
     def duties(self) -> list[str]:
-        """Name the duties that are done, for health and logs; rescue is missing here if it is switched off."""
+        """Name the duties that run, for health and logs; those switched off are left out."""
         return [service.name for service in self._services if service.is_on]
 
     def start(self) -> None:
-        """Do every duty now, and then on its timer."""
+        """Run every duty now, and then on its timer."""
         for service in self._services:
             service.start()
 

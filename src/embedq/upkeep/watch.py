@@ -1,4 +1,4 @@
-"""Workers that give no sign of life."""
+"""Warns of workers without a heartbeat."""
 
 from datetime import datetime, timedelta
 
@@ -9,7 +9,7 @@ from embedq.telemetry import Event, Telemetry
 
 
 class Watch:
-    """Warns once of each worker that was not seen for three heartbeats. Its leases stay until they run out."""
+    """Warns once of each worker that was not seen for three heartbeats. Its leases stay until they expire."""
 
     def __init__(self, store: Fleet, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
         """Watch the workers of this store."""
@@ -19,7 +19,7 @@ class Watch:
         self._warned: set[WorkerId] = set()
 
     async def __call__(self, *, now: datetime | None = None) -> None:
-        """Look once."""
+        """Check once."""
         workers = await self._store.workers(heartbeat=self._heartbeat, now=now)
         silent = {worker.info.id: worker for worker in workers if worker.missed_heartbeats >= MISSED_HEARTBEATS}
         for name in silent.keys() - self._warned:

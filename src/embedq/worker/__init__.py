@@ -1,4 +1,4 @@
-"""From lease to settled: the pool of workers and all it needs."""
+"""The workers: from lease to settle."""
 
 from embedq.worker.context import Timing
 from embedq.worker.embedders import Build

@@ -14,7 +14,7 @@ from embedq.telemetry import Event
 from embedq.worker.context import WorkerContext, first_of
 from embedq.worker.embedder_state import FRESH_SECONDS, Availability, EmbedderState
 from embedq.worker.embedders import Embedders
-from embedq.worker.failures import tell_failure
+from embedq.worker.failures import report_failure
 from embedq.worker.in_flight import Claim, Lookup
 
 Flush = Callable[[Sequence[Outcome]], Awaitable[None]]
@@ -27,7 +27,7 @@ class Batch:
     def __init__(
         self, context: WorkerContext, embedders: Embedders, leases: Sequence[Lease], *, worker: WorkerId, flush: Flush
     ) -> None:
-        """Take these leases on. `flush` is called before a wait: it settles what is done and gives up what waits."""
+        """Process these leases. `flush` is called before a wait: it settles outcomes and releases prefetched leases."""
         self._context = context
         self._embedders = embedders
         self.leases = leases
@@ -35,8 +35,8 @@ class Batch:
         self._flush = flush
         self.state: EmbedderState = embedders.state(leases[0].space)
         self.outcomes: list[Outcome] = []
-        self.interrupted = False  # the embedder cannot be asked now
-        self._open: dict[ContentHash, list[Lease]] = {}  # by text, still without an outcome
+        self.interrupted = False  # the embedder cannot be called now
+        self._open: dict[ContentHash, list[Lease]] = {}  # by text, without an outcome yet
         self._forced: set[ContentHash] = set()
         self._claims: list[Claim] = []
         self._lookup: asyncio.Task[Lookup | None] | None = None
@@ -45,12 +45,12 @@ class Batch:
         self._sort(leases)
 
     def look_up(self) -> asyncio.Task[Lookup | None]:
-        """Begin to look for vectors that were paid for already; the embedder may still be busy with another batch."""
+        """Start looking up vectors that were already paid for, while the embedder is busy with another batch."""
         self._lookup = asyncio.create_task(self._look_up())
         return self._lookup
 
     async def run(self) -> None:
-        """Bring every lease to an outcome; those whose turn did not come are released."""
+        """Give every lease an outcome; those that were not processed are released."""
         try:
             while self._open and not self.interrupted:
                 await self._round()
@@ -58,7 +58,7 @@ class Batch:
             self._release()
 
     def release(self) -> None:
-        """Let go of the texts that were brought: their vectors are settled."""
+        """Release the claimed texts: their vectors are settled."""
         for claim in self._claims:
             self.state.in_flight.release(claim)
 
@@ -74,22 +74,22 @@ class Batch:
                     self._forced.add(lease.hash)
 
     async def _round(self) -> None:
-        """Bring the texts that nobody else brings, then take over what others brought."""
+        """Embed the texts that no other batch embeds, then reuse the vectors of the others."""
         claim, theirs = self.state.in_flight.claim(self._open.keys(), self._forced)
         self._claims.append(claim)
         try:
-            await self._bring(claim)
+            await self._embed(claim)
         finally:
             self.state.in_flight.finish(claim)
         for other in set(theirs.values()):
             await self._take_over(other)
 
-    async def _bring(self, claim: Claim) -> None:
+    async def _embed(self, claim: Claim) -> None:
         known = await self._known(claim.hashes)
         self._reuse(known, claim)
         pieces = deque(self._pieces([name for name in claim.hashes if name not in known]))
         while pieces and not self.interrupted:
-            # first in, first out: a good half is tried between two bad ones, so one bad text makes no long streak
+            # FIFO: good halves are tried between bad ones, so one bad text causes no long streak of failures
             pieces.extend(await self._call(pieces.popleft(), claim))
 
     async def _look_up(self) -> Lookup | None:
@@ -98,12 +98,12 @@ class Batch:
         try:
             lookup.known = await self._ask_store(list(self._open))
             await self.state.look()
-        except StoreError:  # it is looked up again when the batch's turn comes
+        except StoreError:  # it is looked up again when the batch runs
             return None
         return lookup
 
     async def _known(self, names: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
-        """Find vectors that were paid for already: by the look-up made before, as far as it holds, else by another."""
+        """Find vectors that were already paid for: by the earlier look-up if it is still fresh, else by a new one."""
         lookup = await self._lookup if self._lookup is not None else None
         self._lookup = None
         if lookup is None or self._context.timing.monotonic() - lookup.at > FRESH_SECONDS:
@@ -117,13 +117,13 @@ class Batch:
 
     async def _take_over(self, other: Claim) -> None:
         if not other.finished.is_set() and not self.interrupted:
-            await self._hand_on()
+            await self._flush_outcomes()
             await first_of(other.finished.wait(), self._context.stopping.wait())
             self.interrupted = self._context.stopping.is_set()
         self._reuse({name: vector for name, vector in other.found.items() if name in self._open})
 
     async def _call(self, piece: Piece, claim: Claim) -> Sequence[Piece]:
-        """Embed some texts in one call; answer with the pieces to go on with."""
+        """Embed some texts in one call; return the pieces to retry."""
         texts = [self._text(name) for name in piece]
         if not await self._may_call(texts):
             return ()
@@ -131,15 +131,15 @@ class Batch:
             vectors = await self.state.ask(texts)
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 the attempt: whatever an embedder raises is judged, not passed on
-            return await self._follow(await self._judge(error, len(piece)), error, piece)
+        except Exception as error:  # noqa: BLE001 the attempt: any error of an embedder is judged, not raised
+            return await self._apply(await self._judge(error, len(piece)), error, piece)
         found = dict(zip(piece, vectors, strict=True))
         claim.found.update(found)
         self._finish(found)
         return ()
 
     async def _may_call(self, texts: Sequence[str]) -> bool:
-        """Take a call from the budget; False: the batch goes back, and another space gets its turn."""
+        """Take a call from the budget; False: the batch is released, so that another space can be leased."""
         can_ask = self.state.availability is Availability.READY and not self._context.stopping.is_set()
         if can_ask and not await self.state.allowance(texts):
             return True
@@ -150,12 +150,12 @@ class Batch:
         retry, chance = self._any_lease().retry, self._context.timing.chance()
         verdict = judge(error, texts=texts, streak=self.state.streak, retry=retry, chance=chance)
         if isinstance(verdict, Suspect):
-            if not await self._embedders.trusts(self.state, error):
+            if not await self._embedders.passes_probe(self.state, error):
                 return Rest()
             return judge(error, texts=texts, streak=1, retry=retry, chance=chance)
         return verdict
 
-    async def _follow(self, verdict: Verdict, error: Exception, piece: Piece) -> Sequence[Piece]:
+    async def _apply(self, verdict: Verdict, error: Exception, piece: Piece) -> Sequence[Piece]:
         match verdict:
             case Halve():
                 if verdict.after:
@@ -177,7 +177,7 @@ class Batch:
         return ()
 
     async def _throttle(self, error: Exception) -> None:
-        """Give the whole batch back: the provider itself said "not now"."""
+        """Release the whole batch: the provider asked to wait."""
         self.interrupted = True
         self._refused = fault_of(error)
         if isinstance(error, NotNow):
@@ -188,13 +188,13 @@ class Batch:
         for lease in self._open.pop(name):
             outcome = after(error, lease, fault, self._context.timing.chance())
             self.outcomes.append(outcome)
-            tell_failure(self._context.telemetry, outcome, worker=self._worker, state=self.state)
+            report_failure(self._context.telemetry, outcome, worker=self._worker, state=self.state)
 
     async def _wait(self, span: timedelta) -> None:
-        await self._hand_on()
-        await self._context.nap(span)
+        await self._flush_outcomes()
+        await self._context.sleep(span)
 
-    async def _hand_on(self) -> None:
+    async def _flush_outcomes(self) -> None:
         outcomes, self.outcomes = self.outcomes, []
         await self._flush(outcomes)
 
@@ -207,7 +207,7 @@ class Batch:
         self._context.telemetry.emit(Event.REUSED, level="debug", space=str(self.state.space), count=count)
 
     def _finish(self, found: Mapping[ContentHash, Vector]) -> int:
-        """Give each lease of these texts its vector; answer with how many that were."""
+        """Give each lease of these texts its vector; return how many."""
         embedder, before = self.state.embedder, len(self.outcomes)
         for name, vector in found.items():
             truncated = embedder is not None and embedder.truncates(self._text(name))
@@ -221,7 +221,7 @@ class Batch:
 
     def _pieces(self, names: Sequence[ContentHash]) -> Sequence[Piece]:
         embedder = self.state.embedder
-        if embedder is None:  # the call itself will say so
+        if embedder is None:  # the call itself will report it
             return [names] if names else []
         tokens = most_tokens(embedder.limits, self.state.budget)
 

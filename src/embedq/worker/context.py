@@ -1,4 +1,4 @@
-"""What every part of a worker has at hand."""
+"""What all parts of a worker share."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ def _wall_clock() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Time and chance, so that tests can hand in their own."""
+    """Clock and random numbers, which tests can replace."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     monotonic: Callable[[], float] = time.monotonic
@@ -29,7 +29,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerContext:
-    """The store, the voice and the watch that the parts of one pool share."""
+    """The store, telemetry and clock that the parts of one pool share."""
 
     store: WorkerStore
     telemetry: Telemetry
@@ -37,15 +37,15 @@ class WorkerContext:
     timing: Timing
     health: PoolHealth
     stopping: asyncio.Event
-    seeking: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the worker that looks for work
+    polling: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the one idle worker that polls
 
-    async def nap(self, span: timedelta) -> None:
+    async def sleep(self, span: timedelta) -> None:
         """Wait for a span, or until the pool stops."""
         await first_of(self.timing.sleep(span.total_seconds()), self.stopping.wait())
 
 
 async def first_of(*waits: Awaitable[object]) -> None:
-    """Wait until the first of these is over, and give up the others. What it raised is raised here."""
+    """Wait until the first of these is done, and cancel the others. Its exception is raised here."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

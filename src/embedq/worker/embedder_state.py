@@ -1,4 +1,4 @@
-"""One embedder in use, and how it fares."""
+"""The state of one embedder in use."""
 
 import asyncio
 import math
@@ -19,23 +19,23 @@ from embedq.telemetry import Event
 from embedq.worker.context import WorkerContext
 from embedq.worker.in_flight import InFlight
 
-FRESH_SECONDS = 0.1  # what the store said longer ago is asked again: another process may have changed it
+FRESH_SECONDS = 0.1  # cache lifetime of the store's answers: another process may have changed them
 
 
 class Availability(StrEnum):
-    """Whether an embedder can be asked."""
+    """Whether an embedder can be called."""
 
     READY = "ready"
-    RESTING = "resting"  # backs off; a probe finds out when it is well again
-    HALTED = "halted"  # waits for a person
+    RESTING = "resting"  # backs off until a probe succeeds
+    HALTED = "halted"  # needs an operator
     GONE = "gone"  # no collection uses its space any more
 
 
 class EmbedderState:
-    """The place of one space's embedder in this process."""
+    """The state of one space's embedder in this process."""
 
     def __init__(self, context: WorkerContext, space: Space) -> None:
-        """Reserve the place; the embedder is built later."""
+        """Start without the embedder, which is built later."""
         self._context = context
         self.space = space
         self.embedder: Embedder | None = None
@@ -45,8 +45,8 @@ class EmbedderState:
         self.probing = asyncio.Lock()
         self._throttles = 0  # refusals in a row
         self._waited = timedelta(0)  # for the budget, last time
-        self._told: ToldLimits | None = None  # by the provider, with its last good answer
-        self._free_at = self._held_at = -math.inf  # monotonic: nobody kept the fleet from asking; we did
+        self._reported_limits: ToldLimits | None = None  # by the provider, with its last valid answer
+        self._free_at = self._held_at = -math.inf  # monotonic: when no hold was found; when we set one
 
     @property
     def name(self) -> str:
@@ -60,12 +60,12 @@ class EmbedderState:
             "budget": _shown(self.budget) if self.budget else None,
             "waitedSeconds": self._waited.total_seconds(),
             "refusals": self._throttles,
-            "told": asdict(self._told) if self._told else None,
+            "told": asdict(self._reported_limits) if self._reported_limits else None,
         }
 
     @property
     def budget(self) -> Budget | None:
-        """What the fleet may ask of this embedder."""
+        """The fleet's rate limit for this embedder."""
         if self.embedder is None or not self.embedder.remote:
             return None
         return budget_of(self._context.options.budget, self.embedder.limits)
@@ -88,34 +88,34 @@ class EmbedderState:
         return wait
 
     async def look(self) -> None:
-        """Find out ahead of a call whether the fleet may ask; where there is a budget, only the call itself can."""
+        """Check ahead of a call whether there is a hold; with a budget only the call itself can."""
         if self.budget is None:
             await self.allowance(())
 
     async def ask(self, texts: Sequence[str]) -> Vector:
-        """Call the embedder once. Whatever comes back is an answer that was checked, or an error that was counted."""
+        """Call the embedder once; return checked vectors, or raise an error after counting it."""
         started = self._context.timing.monotonic()
         try:
             answer = await self._answer(texts)
             vectors = await self._checked(answer, len(texts))
         except NotNow as error:
-            self._tell(len(texts), started, "refused", error)
+            self._report(len(texts), started, "refused", error)
             raise
         except StoreError:
-            raise  # not the embedder's
+            raise  # not the embedder's error
         except Exception as error:
             self.streak += 1
             self._context.health.fail(self.name, fault_of(error).code, error)
-            self._tell(len(texts), started, "failed", error)
+            self._report(len(texts), started, "failed", error)
             raise
         self.streak = self._throttles = 0
         self._context.health.succeed(self.name)
-        self._told = answer.told
-        self._tell(len(texts), started, "ok", tokens=answer.tokens)
+        self._reported_limits = answer.told
+        self._report(len(texts), started, "ok", tokens=answer.tokens)
         return vectors
 
     async def hold(self, error: NotNow) -> timedelta:
-        """Keep the fleet from asking this provider for as long as it said; answer with how long that is."""
+        """Keep the fleet from calling this provider for as long as it asked; return that span."""
         asked = error.retry_after or timedelta(0)
         span = asked if asked > timedelta(0) else delay(THROTTLING, self._throttles, self._context.timing.chance())
         self._throttles += 1
@@ -140,11 +140,11 @@ class EmbedderState:
                 return await self.embedder.embed(texts, Purpose.DOCUMENT)
         except TimeoutError as error:
             raise Transient(f"{self.name} did not answer within {deadline:g} s", code="timeout") from error
-        except Exception as error:  # noqa: BLE001 whatever an embedder raises may quote the texts
+        except Exception as error:  # noqa: BLE001 any error of an embedder may quote the texts
             raise cleared(error, texts) from None
 
     async def _checked(self, answer: Embeddings, texts: int) -> Vector:
-        """Hand good vectors on; the first of a space fix its dimensions."""
+        """Return checked vectors; the first of a space fix its dimensions."""
         expected = self.space.dimensions
         if expected is None and self.embedder is not None:
             expected = self.embedder.dimensions
@@ -158,10 +158,10 @@ class EmbedderState:
     async def _learn(self, dimensions: int) -> int:
         try:
             return await self._context.store.learn(self.space.id, dimensions)
-        except NotFound as error:  # the database was begun anew without this space: nobody is to be charged
+        except NotFound as error:  # the database was recreated without this space: no job is charged
             raise StoreError(str(error)) from error
 
-    def _tell(
+    def _report(
         self, texts: int, started: float, outcome: str, error: Exception | None = None, *, tokens: int | None = None
     ) -> None:
         self._context.telemetry.emit(

@@ -1,4 +1,4 @@
-"""The embedders that this process uses: which can be asked, which rest, which wait for a person."""
+"""The embedders that this process uses, and which of them can be called."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,32 +12,32 @@ from embedq.telemetry import Event
 from embedq.worker.context import WorkerContext
 from embedq.worker.embedder_state import Availability, EmbedderState
 
-Build = Callable[[EmbedderName], Embedder]  # may block; who hands it in owns the embedders and closes them
+Build = Callable[[EmbedderName], Embedder]  # may block; its provider owns the embedders and closes them
 
-PROBE = "Is anybody there?"  # harmless: if even this fails, it is not the texts' fault
+PROBE = "Is anybody there?"  # harmless: if this fails, the embedder is at fault
 REFRESH_EVERY = timedelta(seconds=5)  # how soon a busy worker sees a new space
 
 
 class Embedders:
-    """States by space. An embedder that rests is probed by one task, so there is one probe at a time."""
+    """States by space. A resting embedder is probed by one task, so there is one probe at a time."""
 
     def __init__(self, context: WorkerContext, build: Build) -> None:
-        """Build embedders by `build`, each when its space is first seen."""
+        """Build embedders with `build`, each when its space is first seen."""
         self._context = context
         self._build = build
         self._states: dict[SpaceId, EmbedderState] = {}
         self._recoveries: dict[SpaceId, asyncio.Task[None]] = {}
         self._refreshing = asyncio.Lock()
         self._refresh_at = 0.0
-        self.changed = asyncio.Event()  # an embedder can be asked again
+        self.changed = asyncio.Event()  # an embedder can be called again
 
     @property
     def is_empty(self) -> bool:
-        """Say whether no space was ever seen."""
+        """Say whether no space was seen yet."""
         return not self._states
 
     def open(self) -> Sequence[SpaceId]:
-        """List the spaces whose embedder can be asked now."""
+        """List the spaces whose embedder can be called now."""
         return [space for space, state in self._states.items() if state.availability is Availability.READY]
 
     def state(self, space: SpaceId) -> EmbedderState:
@@ -53,23 +53,23 @@ class Embedders:
         return self._context.timing.monotonic() >= self._refresh_at
 
     async def refresh(self) -> bool:
-        """Look for new spaces and build their embedders; say whether one more can be asked."""
+        """Look for new spaces and build their embedders; say whether one of them can be called."""
         async with self._refreshing:
             spaces = {space.id: space for space in await self._context.store.spaces()}
             self._refresh_at = self._context.timing.monotonic() + REFRESH_EVERY.total_seconds()
             for state in list(self._states.values()):
                 if state.space.id not in spaces:
                     self._retire(state)
-                else:  # a database that was begun anew has yet to learn its dimensions
+                else:  # a recreated database has yet to learn its dimensions
                     state.space = spaces[state.space.id]
             fresh = [EmbedderState(self._context, space) for id_, space in spaces.items() if not self._has(id_)]
             for state in fresh:
                 self._states[state.space.id] = state
-                await self._furnish(state)
+                await self._build_for(state)
             return any(state.availability is Availability.READY for state in fresh)
 
     def rest(self, state: EmbedderState, error: Exception) -> None:
-        """Let an embedder back off as a whole; a probe will find out when it is well."""
+        """Let an embedder back off as a whole, until a probe succeeds."""
         if state.availability is not Availability.READY:
             return
         state.availability = Availability.RESTING
@@ -80,7 +80,7 @@ class Embedders:
         self._recover(state)
 
     def halt(self, state: EmbedderState, error: Exception) -> None:
-        """Stop asking an embedder until a person acts."""
+        """Stop calling an embedder until an operator acts."""
         if state.availability is Availability.HALTED:
             return
         state.availability = Availability.HALTED
@@ -88,7 +88,7 @@ class Embedders:
         self._context.health.halt(state.name, error)
 
     def revive(self) -> None:
-        """Try every embedder that halts or rests again, at once, and look for spaces before the next lease."""
+        """Try every halted or resting embedder again at once, and look for spaces before the next lease."""
         self._refresh_at = 0.0
         for state in self._states.values():
             if state.availability in {Availability.RESTING, Availability.HALTED}:
@@ -96,15 +96,15 @@ class Embedders:
                 self._context.health.unhalt(state.name)
                 self._recover(state, at_once=True)
 
-    async def trusts(self, state: EmbedderState, error: Exception) -> bool:
-        """Find out by a probe whether an embedder with many failures behind it is well; if not, let it rest.
+    async def passes_probe(self, state: EmbedderState, error: Exception) -> bool:
+        """Probe an embedder with many failures; if the probe fails, let it rest.
 
-        Whoever comes second gets the first one's finding.
+        A concurrent caller gets the result of the first probe.
         """
         async with state.probing:
             if state.availability is not Availability.READY or state.streak < SUSPICIOUS_STREAK:
                 return state.availability is Availability.READY
-            is_well = await self._is_well(state, patient=False)  # a batch is in hand
+            is_well = await self._probe(state, can_wait=False)  # a batch is waiting
             if not is_well:
                 self.rest(state, error)
             return is_well
@@ -117,20 +117,20 @@ class Embedders:
             task.cancel()
         await asyncio.gather(*recoveries, return_exceptions=True)
 
-    async def _is_well(self, state: EmbedderState, *, patient: bool) -> bool:
-        """Find out by a probe. Without a request in the budget the patient wait, and for others it is not well."""
+    async def _probe(self, state: EmbedderState, *, can_wait: bool) -> bool:
+        """Probe an embedder. If the budget is exhausted, wait or return False."""
         try:
             if state.embedder is None:
                 state.embedder = await asyncio.to_thread(self._build, state.space.embedder)
             while wait := await state.allowance([PROBE]):
-                if not patient or self._context.stopping.is_set():
+                if not can_wait or self._context.stopping.is_set():
                     return False
-                await self._context.nap(wait)
+                await self._context.sleep(wait)
             await self._ask(state)
         except (Critical, SettingsError) as error:
             self.halt(state, error)
             return False
-        except Exception as error:  # noqa: BLE001 whatever a probe meets, the answer is "not yet"; the call has told why
+        except Exception as error:  # noqa: BLE001 any error means "not yet"; the call has reported it
             if state.availability is Availability.RESTING:
                 self._context.health.rest(state.name, error)
             return False
@@ -140,10 +140,10 @@ class Embedders:
         try:
             await state.ask([PROBE])
         except NotNow as error:
-            await state.hold(error)  # it is there: the hold keeps everybody away as long as it asked for
+            await state.hold(error)  # it responds: the hold keeps the fleet away for as long as it asked
             state.streak = 0
 
-    async def _furnish(self, state: EmbedderState) -> None:
+    async def _build_for(self, state: EmbedderState) -> None:
         try:
             state.embedder = await asyncio.to_thread(self._build, state.space.embedder)
         except (Critical, SettingsError) as error:
@@ -164,10 +164,10 @@ class Embedders:
         rests = 0
         while not self._context.stopping.is_set() and state.availability is Availability.RESTING:
             if not at_once:
-                await self._context.nap(delay(RESTING, rests, self._context.timing.chance()))
+                await self._context.sleep(delay(RESTING, rests, self._context.timing.chance()))
                 rests += 1
             at_once = False
-            if not self._context.stopping.is_set() and await self._is_well(state, patient=True):
+            if not self._context.stopping.is_set() and await self._probe(state, can_wait=True):
                 state.availability = Availability.READY
                 self._context.health.unhalt(state.name)
                 self.changed.set()
@@ -176,7 +176,7 @@ class Embedders:
         return space in self._states and self._states[space].availability is not Availability.GONE
 
     def _retire(self, state: EmbedderState) -> None:
-        """Keep the state, since a batch may still sit on it, but lease nothing for it."""
+        """Keep the state, since a batch may still use it, but lease nothing for it."""
         state.availability = Availability.GONE
         self._context.health.unhalt(state.name)
         running = self._recoveries.pop(state.space.id, None)

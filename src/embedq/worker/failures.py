@@ -5,8 +5,8 @@ from embedq.telemetry import Event, Telemetry
 from embedq.worker.embedder_state import EmbedderState
 
 
-def tell_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, state: EmbedderState) -> None:
-    """Say that a job will be tried again, or was given up. The text itself is never told."""
+def report_failure(telemetry: Telemetry, outcome: Outcome, *, worker: WorkerId, state: EmbedderState) -> None:
+    """Report that a job will be retried, or was given up. The text itself is never logged."""
     if not isinstance(outcome, Retry | Failed):
         return
     lease, fault = outcome.lease, outcome.fault

@@ -1,4 +1,4 @@
-"""The health of a pool, told when it changes."""
+"""The health of a pool, reported when it changes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ _LEVELS = {Health.HEALTHY: "info", Health.DEGRADED: "warning", Health.CRITICAL: 
 
 
 class PoolHealth:
-    """Follows how calls end and says when the health is another. Any thread may read it."""
+    """Tracks the results of calls and reports changes of health. Any thread may read it."""
 
     def __init__(self, telemetry: Telemetry, now: Callable[[], datetime]) -> None:
         """Start healthy."""
@@ -22,49 +22,49 @@ class PoolHealth:
 
     @property
     def health(self) -> Health:
-        """The state now."""
+        """The current health."""
         return health_of(self._vitals)
 
     def report(self, tally: Tally) -> HealthReport:
-        """Write down the health of the pool with one worker's counts."""
+        """Build a report of the pool's health with one worker's counts."""
         return report(self._vitals, tally)
 
     def succeed(self, embedder: str) -> None:
-        """Note a call that went well."""
+        """Record a successful call."""
         recovered = self._vitals.consecutive_failures > 0
-        self._become(succeed(self._vitals, self._now(), embedder), tell=recovered)
+        self._become(succeed(self._vitals, self._now(), embedder), recovered=recovered)
 
     def fail(self, embedder: str, code: str, error: Exception) -> None:
-        """Note a call that failed."""
+        """Record a failed call."""
         self._become(fail(self._vitals, code, embedder, words_of(error)))
 
     def halt(self, embedder: str, error: Exception) -> None:
-        """Note that an embedder waits for a person, and why."""
+        """Record that an embedder is halted, and why."""
         self._become(halt(self._vitals, embedder, words_of(error)))
 
     def rest(self, embedder: str, error: Exception) -> None:
-        """Note that an embedder backs off, and why."""
+        """Record that an embedder is resting, and why."""
         self._become(rest(self._vitals, embedder, words_of(error)))
 
     def unhalt(self, embedder: str) -> None:
-        """Note that an embedder is tried again, or is well."""
+        """Record that an embedder is neither halted nor resting."""
         self._become(unhalt(self._vitals, embedder))
 
     def set_broken(self, *, broken: bool) -> None:
-        """Note whether the database can be used."""
+        """Record whether the database can be used."""
         self._become(replace(self._vitals, broken=broken))
 
-    def _become(self, vitals: Vitals, *, tell: bool = False) -> None:
+    def _become(self, vitals: Vitals, *, recovered: bool = False) -> None:
         before, self._vitals = self._vitals, vitals
         health = health_of(vitals)
-        if tell or health is not health_of(before):
+        if recovered or health is not health_of(before):
             self._telemetry.emit(
                 Event.HEALTH_CHANGED,
                 level=_LEVELS[health],
                 health=health.value,
                 was=health_of(before).value,
                 consecutiveFailures=vitals.consecutive_failures,
-                recoveredAfter=before.consecutive_failures if tell else None,
+                recoveredAfter=before.consecutive_failures if recovered else None,
                 errorPatterns=dict(vitals.error_patterns),
                 halted=list(vitals.halted),
             )

@@ -1,4 +1,4 @@
-"""Signs of life, sent from a thread of their own: an embedder that blocks the event loop must not cost leases."""
+"""Heartbeats on a separate thread: an embedder that blocks the event loop must not lose leases."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from embedq.ports.asked import Beaten
 from embedq.telemetry import Event, Telemetry, Trouble
 from embedq.worker.held_leases import HeldLeases
 
-LOOK_EVERY = timedelta(seconds=5)  # how soon a resume is noticed, and news of a worker are told
+LOOK_EVERY = timedelta(seconds=5)  # how soon a resume is noticed, and a change of health is reported
 JOIN_SECONDS = 10.0
 SHOWN = 20  # jobs named in one event
 
@@ -23,16 +23,16 @@ class Member(Protocol):
 
     @property
     def held(self) -> HeldLeases:
-        """The leases in hand."""
+        """The leases it holds."""
         ...
 
     def report(self) -> HealthReport:
-        """Say how this worker fares."""
+        """Return this worker's health report."""
         ...
 
 
 class Heartbeat:
-    """Renews leases, reports health and notices a resume, on its own event loop."""
+    """Renews leases, reports health and detects a resume, on its own event loop."""
 
     def __init__(
         self,
@@ -41,18 +41,18 @@ class Heartbeat:
         *,
         interval: timedelta,
         span: timedelta,
-        crew: Callable[[], Sequence[Member]],
+        workers: Callable[[], Sequence[Member]],
         on_resume: Callable[[], None],
     ) -> None:
-        """Beat every `interval` for the crew, renewing for `span`; `on_resume` is called in this thread."""
+        """Beat every `interval` for these workers, renewing for `span`; `on_resume` is called in this thread."""
         self._store = store
         self._telemetry = telemetry
         self._interval = interval
         self._span = span
-        self._crew = crew
+        self._workers = workers
         self._on_resume = on_resume
         self._resumes = 0
-        self._told: dict[WorkerId, HealthReport] = {}
+        self._reported: dict[WorkerId, HealthReport] = {}
         self._troubles: dict[str, Trouble] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
@@ -91,7 +91,7 @@ class Heartbeat:
                 await self._try("renew", self._renew)
                 await self._try("beat", self._beat)
             else:
-                await self._try("tell", self._tell)
+                await self._try("tell", self._report)
 
     async def _is_over(self, seconds: float) -> bool:
         if self._stopped is None:
@@ -104,8 +104,8 @@ class Heartbeat:
         return True
 
     async def _renew(self) -> None:
-        """Renew everything in one call, and say which leases are another's now."""
-        held = {member: member.held.all() for member in self._crew()}
+        """Renew all leases in one call, and report those that are lost."""
+        held = {member: member.held.all() for member in self._workers()}
         leases = [lease for some in held.values() for lease in some]
         if not leases:
             return
@@ -113,21 +113,21 @@ class Heartbeat:
         for member, some in held.items():
             lost = member.held.lose(lease for lease in some if lease.job_id not in ours)
             if lost:
-                self._tell_lost(member, lost)
+                self._report_lost(member, lost)
 
     async def _beat(self) -> None:
-        self._told.clear()
-        await self._tell()
+        self._reported.clear()
+        await self._report()
 
-    async def _tell(self) -> None:
-        """Report those workers of which there is news."""
-        for member in self._crew():
+    async def _report(self) -> None:
+        """Report the workers whose health changed."""
+        for member in self._workers():
             report = member.report()
-            if self._told.get(member.info.id) == report:
+            if self._reported.get(member.info.id) == report:
                 continue
             if not await self._store.beat(member.info.id, report):
                 await self._store.register(member.info)
-            self._told[member.info.id] = report
+            self._reported[member.info.id] = report
 
     async def _look(self) -> None:
         resumes = await self._store.resumes()
@@ -139,12 +139,12 @@ class Heartbeat:
         trouble = self._troubles.setdefault(act, Trouble(self._telemetry, Event.HEARTBEAT_FAILED, act=act))
         try:
             await do()
-        except Exception as error:  # noqa: BLE001 a service loop: the next beat may go better
+        except Exception as error:  # noqa: BLE001 a service loop: the next beat may succeed
             trouble.met(f"{type(error).__name__}: {error}")
         else:
             trouble.over()
 
-    def _tell_lost(self, member: Member, lost: Sequence[Lease]) -> None:
+    def _report_lost(self, member: Member, lost: Sequence[Lease]) -> None:
         self._telemetry.emit(
             Event.LEASE_LOST,
             level="warning",

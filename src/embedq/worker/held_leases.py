@@ -1,4 +1,4 @@
-"""The leases that a worker has in hand, for the heartbeat to renew."""
+"""The leases that a worker holds, for the heartbeat to renew."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -9,26 +9,26 @@ _Key = tuple[JobId, int]
 
 
 class HeldLeases:
-    """What one worker holds. The heartbeat's thread reads it while the worker changes it."""
+    """The leases of one worker. The heartbeat's thread reads them while the worker changes them."""
 
     def __init__(self) -> None:
-        """Hold nothing."""
+        """Start empty."""
         self._lock = threading.Lock()
         self._leases: dict[_Key, Lease] = {}
         self._settling: set[_Key] = set()
 
     def add(self, leases: Iterable[Lease]) -> None:
-        """Hold these from now on."""
+        """Add leases."""
         with self._lock:
             self._leases.update(((lease.job_id, lease.token), lease) for lease in leases)
 
     def settling(self, leases: Iterable[Lease]) -> None:
-        """Keep these alive, but no longer miss them: they are about to be given up."""
+        """Keep renewing these, but do not report them as lost: they are being settled."""
         with self._lock:
             self._settling.update((lease.job_id, lease.token) for lease in leases)
 
     def drop(self, leases: Iterable[Lease]) -> None:
-        """Hold these no more."""
+        """Remove leases."""
         with self._lock:
             for lease in leases:
                 key = (lease.job_id, lease.token)
@@ -36,18 +36,18 @@ class HeldLeases:
                 self._settling.discard(key)
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Remove all leases."""
         with self._lock:
             self._leases.clear()
             self._settling.clear()
 
     def all(self) -> Sequence[Lease]:
-        """List what is held."""
+        """List all leases."""
         with self._lock:
             return list(self._leases.values())
 
     def lose(self, leases: Iterable[Lease]) -> Sequence[Lease]:
-        """Stop renewing leases that are another's now; answer with those that this worker still counted on."""
+        """Remove leases that another worker has now; return those that were not being settled."""
         with self._lock:
             lost = [
                 lease

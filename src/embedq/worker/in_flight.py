@@ -1,4 +1,4 @@
-"""Texts that are on their way in this process, so that no text is paid for twice."""
+"""Texts that this process is embedding, so that no text is paid for twice."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,41 +10,41 @@ from embedq.model import ContentHash, Vector
 
 @dataclass(eq=False)
 class Lookup:
-    """What was known of a batch's texts at a moment."""
+    """The known vectors of a batch's texts at one time."""
 
     at: float  # monotonic
     known: Mapping[ContentHash, Vector] = field(default_factory=dict)
-    stored_since: set[ContentHash] = field(default_factory=set)  # what this process has stored since
+    stored_since: set[ContentHash] = field(default_factory=set)  # by this process
 
 
 class Claim:
-    """The texts that one batch brings to the embedder, and the vectors it has got for them."""
+    """The texts that one batch embeds, and their vectors so far."""
 
     def __init__(self, hashes: Sequence[ContentHash]) -> None:
-        """Bring these."""
+        """Claim these texts."""
         self.hashes = hashes
         self.found: dict[ContentHash, Vector] = {}
         self.finished = asyncio.Event()
 
 
 class InFlight:
-    """Who brings which text. A claim stays until its vectors are stored, where a look-up finds them."""
+    """The claim of each text. A claim stays until its vectors are stored, where a look-up finds them."""
 
     def __init__(self) -> None:
-        """Start with nobody aboard."""
+        """Start without claims."""
         self._claims: dict[ContentHash, Claim] = {}
         self._lookups: WeakSet[Lookup] = WeakSet()
 
     def watch(self, lookup: Lookup) -> None:
-        """Keep a look-up told of what lands after it."""
+        """Update a look-up with what is stored after it."""
         self._lookups.add(lookup)
 
     def claim(
         self, hashes: Collection[ContentHash], forced: Collection[ContentHash]
     ) -> tuple[Claim, Mapping[ContentHash, Claim]]:
-        """Take on the texts that nobody brings; answer with them and with who brings the others.
+        """Claim the texts that no batch has claimed; return this claim, and the claims of the others.
 
-        A forced text is always taken on: it is to be paid for again.
+        A forced text is always claimed: it is to be paid for again.
         """
         theirs: dict[ContentHash, Claim] = {}
         if not self._claims.keys().isdisjoint(hashes):
@@ -54,17 +54,17 @@ class InFlight:
         return claim, theirs
 
     def finish(self, claim: Claim) -> None:
-        """Tell who waits for this claim that it has all it will get."""
-        self._leave(claim, (name for name in claim.hashes if name not in claim.found))
+        """Wake the waiters of this claim: it gets no more vectors."""
+        self._remove(claim, (name for name in claim.hashes if name not in claim.found))
         claim.finished.set()
 
     def release(self, claim: Claim) -> None:
-        """Let go of a claim: its vectors are stored, or will not be."""
-        self._leave(claim, claim.hashes)
+        """Remove a claim: its vectors are stored, or will not be."""
+        self._remove(claim, claim.hashes)
         for lookup in self._lookups:
             lookup.stored_since.update(claim.hashes)
 
-    def _leave(self, claim: Claim, hashes: Iterable[ContentHash]) -> None:
+    def _remove(self, claim: Claim, hashes: Iterable[ContentHash]) -> None:
         for name in hashes:
             if self._claims.get(name) is claim:
                 del self._claims[name]

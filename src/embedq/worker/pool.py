@@ -20,7 +20,7 @@ from embedq.worker.options import WorkerOptions
 from embedq.worker.runner import Runner
 
 RESTARTING = RetryPolicy(cap=timedelta(seconds=60))
-HAND_BACK = timedelta(seconds=5)  # for settling and releasing after the grace is over
+HAND_BACK = timedelta(seconds=5)  # for settling and releasing after the grace period
 
 
 class Pool:
@@ -36,7 +36,7 @@ class Pool:
         telemetry: Telemetry,
         timing: Timing | None = None,
     ) -> None:
-        """Work on this store with embedders made by `build`; whoever hands them in also closes them."""
+        """Work on this store with embedders made by `build`, which the caller closes."""
         self._store = store
         self._build = build
         self._process = process
@@ -63,13 +63,13 @@ class Pool:
         return self._heartbeat is not None
 
     def report(self) -> HealthReport:
-        """Say how the pool fares, with the counts of all its workers."""
+        """Return the pool's health, with the counts of all its workers."""
         reports = [runner.report() for runner in self._runners.values()]
         tally = Tally(succeeded=sum(r.succeeded for r in reports), failed=sum(r.failed for r in reports))
         return self._health.report(tally)
 
     async def start(self) -> None:
-        """Register the workers and let them work. A start that failed can be begun again: the names stay the same."""
+        """Register the workers and start them. A failed start can be retried: the names stay the same."""
         if self.is_running:
             return
         self._stopping, self._revived = asyncio.Event(), asyncio.Event()
@@ -93,7 +93,7 @@ class Pool:
         self._tasks = [asyncio.create_task(self._supervise(context, embedders, info)) for info in infos]
 
     async def stop(self, grace: timedelta | None = None) -> None:
-        """Stop leasing, let calls in the air finish within `grace`, settle or release everything, and leave."""
+        """Stop leasing, let calls in progress finish within `grace`, settle or release everything, and unregister."""
         if self._heartbeat is None or self._embedders is None:
             return
         self._stopping.set()
@@ -105,7 +105,7 @@ class Pool:
             await self._leave(worker)
 
     def revive(self) -> None:
-        """Try again what waits for a person: somebody has acted."""
+        """Retry what is halted: an operator has acted."""
         self._health.set_broken(broken=False)
         self._revived.set()
         if self._embedders is not None:
@@ -122,28 +122,28 @@ class Pool:
         self._tasks = []
 
     async def _supervise(self, context: WorkerContext, embedders: Embedders, info: WorkerInfo) -> None:
-        """Run one worker, again and again until the pool stops."""
+        """Run one worker, and restart it until the pool stops."""
         deaths = 0
         while not self._stopping.is_set():
             runner = self._runners[info.id]
             try:
                 await runner.run()
             except StoreUnusable as error:
-                await self._wait_for_a_person(error)
+                await self._wait_for_operator(error)
             except Exception as error:  # noqa: BLE001 a service loop: a worker that dies is restarted
                 deaths = 1 if runner.has_worked else deaths + 1
                 span = delay(RESTARTING, deaths - 1, self._timing.chance())
-                self._tell_restart(info, error, deaths, span)
-                await context.nap(span)
+                self._report_restart(info, error, deaths, span)
+                await context.sleep(span)
             self._runners[info.id] = Runner(context, embedders, info)
 
-    async def _wait_for_a_person(self, error: StoreUnusable) -> None:
+    async def _wait_for_operator(self, error: StoreUnusable) -> None:
         self._revived.clear()
         self._telemetry.emit(Event.STORE_TROUBLE, level="critical", act="halt", error=str(error), code=error.code)
         self._health.set_broken(broken=True)
         await first_of(self._revived.wait(), self._stopping.wait())
 
-    def _tell_restart(self, info: WorkerInfo, error: Exception, deaths: int, span: timedelta) -> None:
+    def _report_restart(self, info: WorkerInfo, error: Exception, deaths: int, span: timedelta) -> None:
         fault = fault_of(error)
         self._telemetry.emit(
             Event.RUNNER_RESTARTED,
@@ -170,7 +170,7 @@ class Pool:
             self._telemetry,
             interval=self._options.heartbeat,
             span=self._options.lease,
-            crew=lambda: list(self._runners.values()),
+            workers=lambda: list(self._runners.values()),
             on_resume=on_resume,
         )
 

@@ -17,54 +17,54 @@ from embedq.worker.settling import Settler
 
 T = TypeVar("T")
 
-SOLITARY_CRASHES = 2  # a job that took so many workers down has no neighbours
+SOLITARY_CRASHES = 2  # a job that crashed so many workers is leased alone
 SOLO_LEASE_EVERY = (
-    16  # batches: then one is leased with nothing else in hand, so that a job that crashed workers gets its turn
+    16  # batches: then one is leased without prefetching, so that a job that crashed workers can be leased
 )
-SLOW_SECONDS = 0.1  # after a batch that took longer, a look whether the queue was paused costs nothing
-TROUBLE = RetryPolicy(cap=timedelta(seconds=5))  # soon after the store is back, work goes on
+SLOW_SECONDS = 0.1  # after a batch that took longer, checking for a pause costs little
+TROUBLE = RetryPolicy(cap=timedelta(seconds=5))  # short, so that work resumes soon after the store recovers
 
 
 class Runner:
-    """A worker. It holds at most the batch with the embedder, and one that was leased ahead."""
+    """A worker. It holds at most the batch with the embedder, and one prefetched batch."""
 
     def __init__(self, context: WorkerContext, embedders: Embedders, info: WorkerInfo) -> None:
-        """Work under this name with the embedders of this embedders."""
+        """Work under this name with these embedders."""
         self._context = context
         self._embedders = embedders
         self.info = info
         self._settler = Settler(context, info.id, embedders.name)
         self._batch: Batch | None = None
-        self._ahead: asyncio.Task[Batch | None] | None = None  # brings the next batch
-        self._pending: set[asyncio.Task[object]] = set()  # store calls that must not be cut off
+        self._ahead: asyncio.Task[Batch | None] | None = None  # leases the next batch
+        self._pending: set[asyncio.Task[object]] = set()  # store calls that must not be cancelled
         self._troubles = 0
         self._trouble = Trouble(context.telemetry, Event.STORE_TROUBLE, act="work", workerId=info.id)
         self._batches = 0
 
     @property
     def held(self) -> HeldLeases:
-        """The leases in hand."""
+        """The leases it holds."""
         return self._settler.held
 
     @property
     def has_worked(self) -> bool:
-        """Say whether any job was settled by it."""
+        """Say whether it has settled any job."""
         return self._settler.tally.succeeded > 0
 
     def report(self) -> HealthReport:
-        """Say how this worker fares."""
+        """Return this worker's health report."""
         return self._context.health.report(self._settler.tally)
 
     async def run(self) -> None:
-        """Work until the pool stops. However it ends, nothing stays in hand."""
+        """Work until the pool stops. In any case all leases are settled or released at the end."""
         try:
             while not self._context.stopping.is_set():
-                await self._stretch()
+                await self._run_until_error()
         finally:
-            await self._put_down()
+            await self._settle_and_release()
 
-    async def _stretch(self) -> None:
-        """Work until the store is in trouble, then give back what is in hand and wait a little."""
+    async def _run_until_error(self) -> None:
+        """Work until a store error, then settle or release all leases and back off."""
         batch: Batch | None = None
         try:
             while not self._context.stopping.is_set():
@@ -75,22 +75,22 @@ class Runner:
             raise
         except StoreError as error:
             self._trouble.met(str(error))
-            await self._put_down()
-            await self._context.nap(delay(TROUBLE, self._troubles, self._context.timing.chance()))
+            await self._settle_and_release()
+            await self._context.sleep(delay(TROUBLE, self._troubles, self._context.timing.chance()))
             self._troubles += 1
 
     async def _find_work(self) -> Batch | None:
-        """Look for work, one idle worker at a time: who finds some lets the next one look, and one waits for all."""
-        async with self._context.seeking:
-            return None if self._context.stopping.is_set() else await self._seek()
+        """Poll for work, one idle worker at a time: after a find the next one polls, so only one waits on the store."""
+        async with self._context.polling:
+            return None if self._context.stopping.is_set() else await self._poll()
 
-    async def _seek(self) -> Batch | None:
+    async def _poll(self) -> Batch | None:
         self._embedders.changed.clear()
         if self._embedders.is_stale() and not self._embedders.is_empty:
             await self._embedders.refresh()
         ask = self._ask(prefetch=False)
         if ask is None and self._embedders.is_empty:
-            ask = self._ask_for(())  # nothing can come of it, but the store then wakes us at the first put
+            ask = self._ask_for(())  # it leases nothing, but makes the store wake us at the first put
         leased = await self._do(self._settler.lease(ask)) if ask is not None else Leased()
         if not leased.leases and not await self._embedders.refresh():
             await self._idle(leased, can_ask=ask is not None)
@@ -103,30 +103,30 @@ class Runner:
         await first_of(queue, self._embedders.changed.wait(), self._context.stopping.wait())
 
     async def _work(self, batch: Batch) -> Batch | None:
-        """Take one batch the whole way; answer with the next."""
+        """Process one batch from leases to settle; return the next."""
         self._batches += 1
         self._batch = batch
-        self._look_ahead(batch.leases)
+        self._prefetch(batch.leases)
         started = self._context.timing.monotonic()
         await batch.run()
         is_slow = self._context.timing.monotonic() - started > SLOW_SECONDS
-        ahead = await self._arrived()
+        ahead = await self._prefetched()
         unstarted = ahead if ahead and await self._must_return(ahead, batch, is_slow=is_slow) else None
         kept = None if unstarted else ahead
-        self._hand_over(batch, unstarted.leases if unstarted else (), prefetch=kept is not None)
+        self._settle_in_background(batch, unstarted.leases if unstarted else (), prefetch=kept is not None)
         if self._embedders.is_stale():
             await self._embedders.refresh()
-        return kept or await self._arrived()
+        return kept or await self._prefetched()
 
-    def _look_ahead(self, leases: Sequence[Lease]) -> None:
-        """Lease the next batch meanwhile, unless this one has emptied the queue or is dangerous."""
+    def _prefetch(self, leases: Sequence[Lease]) -> None:
+        """Prefetch the next batch, unless this one has emptied the queue or may crash the worker."""
         full = len(leases) >= self._context.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
         ask = self._ask(prefetch=True)
         if self._ahead is None and full and ask is not None:
             self._ahead = self._start(self._next(self._settler.lease(ask)))
 
     async def _must_return(self, ahead: Batch, batch: Batch, *, is_slow: bool) -> bool:
-        """Say whether a batch that has not started must go back at once."""
+        """Say whether a prefetched batch must be released at once."""
         space = ahead.state.space.id
         if self._context.stopping.is_set() or space not in self._embedders.open():
             return True
@@ -134,8 +134,8 @@ class Runner:
             return True
         return is_slow and await self._context.store.paused()
 
-    def _hand_over(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
-        """Settle a batch, and what goes back with it, while the next one is with the embedder."""
+    def _settle_in_background(self, batch: Batch, unstarted: Sequence[Lease], *, prefetch: bool) -> None:
+        """Settle a batch, and release unstarted leases, while the next one is with the embedder."""
         outcomes = [*batch.outcomes, *map(Released, unstarted)]
         waits = self._context.stopping.is_set() or (prefetch and self._batches % SOLO_LEASE_EVERY == 0)
         ask = None if waits else self._ask(prefetch=prefetch)
@@ -146,10 +146,10 @@ class Runner:
         return self._batch_of((await leasing).leases)
 
     def _batch_of(self, leases: Sequence[Lease]) -> Batch | None:
-        """Take leases on, and begin to look up what is known of their texts."""
+        """Make a batch of leases, and start looking up known vectors of their texts."""
         if not leases:
             return None
-        batch = Batch(self._context, self._embedders, leases, worker=self.info.id, flush=self._give_up_ahead)
+        batch = Batch(self._context, self._embedders, leases, worker=self.info.id, flush=self._flush)
         self._keep(batch.look_up())
         return batch
 
@@ -159,13 +159,13 @@ class Runner:
         finally:
             batch.release()
 
-    async def _give_up_ahead(self, outcomes: Sequence[Outcome]) -> None:
-        """Before a batch waits: settle what it has done, and hand back the leases that have not started."""
-        ahead = await self._arrived()
+    async def _flush(self, outcomes: Sequence[Outcome]) -> None:
+        """Before a batch waits: settle what it has done, and release the prefetched leases."""
+        ahead = await self._prefetched()
         await self._do(self._settler.settle([*outcomes, *map(Released, ahead.leases if ahead else ())]))
 
-    async def _put_down(self) -> None:
-        """Settle what is done and release what is not."""
+    async def _settle_and_release(self) -> None:
+        """Settle what is done and release the rest."""
         await asyncio.gather(*self._pending, *([self._ahead] if self._ahead else []), return_exceptions=True)
         self._ahead, batch, self._batch = None, self._batch, None
         outcomes = list(batch.outcomes) if batch is not None else []
@@ -178,12 +178,12 @@ class Runner:
                 Event.STORE_TROUBLE, level="error", act="release", error=str(error), workerId=self.info.id
             )
         finally:
-            self.held.clear()  # nobody works on them: they must not be kept alive
+            self.held.clear()  # no worker processes them: they must not be renewed
             if batch is not None:
                 batch.release()
 
-    async def _arrived(self) -> Batch | None:
-        """Wait for the batch that is on its way."""
+    async def _prefetched(self) -> Batch | None:
+        """Wait for the prefetched batch."""
         if self._ahead is None:
             return None
         batch = await asyncio.shield(self._ahead)

@@ -1,4 +1,4 @@
-"""Handing outcomes to the store, and getting the next leases."""
+"""Settles outcomes, and leases the next batch."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,15 +28,15 @@ from embedq.worker.context import WorkerContext
 from embedq.worker.held_leases import HeldLeases
 from embedq.worker.leftover import Leftover
 
-PATIENCE = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=5), max_attempts=80)  # about six minutes
+SETTLE_RETRY = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=5), max_attempts=80)  # six minutes
 SHOWN = 20  # jobs named in one event
 
 
 class Settler:
-    """One worker's dealings with the store: what is held, what was settled."""
+    """Leases and settles for one worker, and tracks what it holds."""
 
     def __init__(self, context: WorkerContext, worker: WorkerId, name: Callable[[SpaceId], str]) -> None:
-        """Act for this worker; `name` says how a space is called."""
+        """Act for this worker; `name` returns a space's name."""
         self._context = context
         self._name = name
         self._worker = worker
@@ -52,37 +52,37 @@ class Settler:
         return leased
 
     async def settle(self, outcomes: Sequence[Outcome], *, then: Ask | None = None) -> Leased:
-        """Settle outcomes and lease the next batch. What was paid for is not given up at the first trouble."""
+        """Settle outcomes and lease the next batch. Store errors are retried, so that no paid vector is lost."""
         if not outcomes:
             return await self.lease(then) if then is not None else Leased()
-        settled = await self._give_up(outcomes, then, last=False)
+        settled = await self._settle_and_drop(outcomes, then, last=False)
         self._leftover.add([outcome for outcome in outcomes if outcome.lease.job_id in settled.busy])
         self._hold(settled.next)
         return settled.next
 
     async def settle_all(self, outcomes: Sequence[Outcome]) -> None:
-        """Settle outcomes and what was left over: nobody comes back for what somebody holds just now."""
+        """Settle outcomes and leftovers for the last time: jobs that another transaction holds are not retried."""
         left = await self._leftover.take()
-        told = {outcome.lease.job_id for outcome in left}
-        every = [*left, *(outcome for outcome in outcomes if outcome.lease.job_id not in told)]
+        left_ids = {outcome.lease.job_id for outcome in left}
+        every = [*left, *(outcome for outcome in outcomes if outcome.lease.job_id not in left_ids)]
         if every:
-            await self._give_up(every, None, last=True)
+            await self._settle_and_drop(every, None, last=True)
 
-    async def _give_up(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
-        """Settle outcomes; hold on to those whose jobs somebody holds, unless nobody will come back for them."""
+    async def _settle_and_drop(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
+        """Settle outcomes; keep the leases of busy jobs, unless this is the last settle."""
         leases = [outcome.lease for outcome in outcomes]
         self.held.settling(leases)
         busy: frozenset[JobId] = frozenset()
         try:
-            settled = await self._insist(outcomes, then, last=last)
+            settled = await self._settle_with_retry(outcomes, then, last=last)
             busy = frozenset() if last else settled.busy
         finally:
             self.held.drop(lease for lease in leases if lease.job_id not in busy)
-        self._tell([outcome for outcome in outcomes if outcome.lease.job_id not in settled.busy], settled)
+        self._report([outcome for outcome in outcomes if outcome.lease.job_id not in settled.busy], settled)
         return settled
 
     async def _settle_again(self, outcomes: Sequence[Outcome]) -> frozenset[JobId]:
-        """Come back for jobs that somebody held; answer with those that are still held."""
+        """Settle busy jobs again; return those that are still busy."""
         try:
             settled = await self._context.store.settle(outcomes)
         except StoreError as error:
@@ -90,10 +90,10 @@ class Settler:
             return frozenset(outcome.lease.job_id for outcome in outcomes)
         free = [outcome for outcome in outcomes if outcome.lease.job_id not in settled.busy]
         self.held.drop(outcome.lease for outcome in free)
-        self._tell(free, settled)
+        self._report(free, settled)
         return settled.busy
 
-    async def _insist(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
+    async def _settle_with_retry(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
         tries = 0
         while True:
             try:
@@ -103,19 +103,19 @@ class Settler:
             except StoreError as error:
                 tries += 1
                 self._trouble.met(str(error), jobs=len(outcomes), tries=tries)
-                if tries >= PATIENCE.max_attempts or self._context.stopping.is_set():
+                if tries >= SETTLE_RETRY.max_attempts or self._context.stopping.is_set():
                     raise
             else:
                 self._trouble.over()
                 return settled
-            await self._context.nap(delay(PATIENCE, tries - 1, self._context.timing.chance()))
+            await self._context.sleep(delay(SETTLE_RETRY, tries - 1, self._context.timing.chance()))
 
     def _hold(self, leased: Leased) -> None:
         if leased.leases:
             self.held.add(leased.leases)
             self._context.telemetry.emit(Event.LEASED, level="debug", workerId=self._worker, count=len(leased.leases))
 
-    def _tell(self, outcomes: Sequence[Outcome], settled: Settled) -> None:
+    def _report(self, outcomes: Sequence[Outcome], settled: Settled) -> None:
         if not outcomes:
             return
         counts: Counter[type[Outcome]] = Counter(map(type, outcomes))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.unit.embedders.asking import asked
 
-from embedq.embedders.local_crew import Crew
 from embedq.embedders.local_embedder import LocalEmbedder
 from embedq.embedders.local_model import packed
+from embedq.embedders.local_threads import ModelThreads
 from embedq.errors import Permanent
 from embedq.model import EmbedderName
 
@@ -93,7 +93,7 @@ async def test_warm_loads_before_the_first_text(embedder: LocalEmbedder) -> None
 
 async def test_a_cancelled_call_leaves_no_work_behind(embedder: LocalEmbedder) -> None:
     """Who stops waiting takes the runs that have not started out of the queue."""
-    crew = embedder._running().crew
+    threads = embedder._running().threads
     call = asyncio.create_task(asked(embedder, ["word " * 300 + str(number) for number in range(500)]))
     await asked(embedder, ["another text"])
 
@@ -101,7 +101,7 @@ async def test_a_cancelled_call_leaves_no_work_behind(embedder: LocalEmbedder) -
 
     with pytest.raises(asyncio.CancelledError):
         await call
-    done = crew.submit(lambda: "after all that was queued")
+    done = threads.submit(lambda: "after all that was queued")
     assert await asyncio.wait_for(asyncio.wrap_future(done), 5) == "after all that was queued"
 
 
@@ -142,25 +142,25 @@ def test_a_few_short_texts_are_spread_over_the_cores() -> None:
 
 async def test_urgent_work_goes_first() -> None:
     """A lone text's work is done before what was queued earlier."""
-    crew, gate, order = Crew(threads=1), threading.Event(), list[str]()
-    crew.submit(gate.wait)
-    waiting = [crew.submit(order.append, "batch"), crew.submit(order.append, "batch")]
-    waiting.append(crew.submit(order.append, "query", urgent=True))
+    threads, gate, order = ModelThreads(threads=1), threading.Event(), list[str]()
+    threads.submit(gate.wait)
+    waiting = [threads.submit(order.append, "batch"), threads.submit(order.append, "batch")]
+    waiting.append(threads.submit(order.append, "query", urgent=True))
 
     gate.set()
     await asyncio.gather(*map(asyncio.wrap_future, waiting))
-    crew.stop()
+    threads.stop()
 
     assert order == ["query", "batch", "batch"]
 
 
 async def test_an_error_reaches_who_waits_and_the_thread_goes_on() -> None:
     """A failing piece of work fails its caller only."""
-    crew = Crew(threads=1)
-    failing, next_one = crew.submit(int, "no number"), crew.submit(int, "7")
+    threads = ModelThreads(threads=1)
+    failing, next_one = threads.submit(int, "no number"), threads.submit(int, "7")
 
     with pytest.raises(ValueError, match="no number"):
         await asyncio.wrap_future(failing)
 
     assert await asyncio.wrap_future(next_one) == 7
-    crew.stop()
+    threads.stop()

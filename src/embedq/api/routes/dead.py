@@ -39,7 +39,7 @@ async def dead_stats(operator: TheOperator, tenant: OfTenant = None) -> DeadStat
 
 
 @router.post("/{id:segment}/replay", responses=documented(404, 409, 507))
-async def replay_one(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> Job:  # noqa: A002 the contract's own word
+async def replay_one(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> Job:  # noqa: A002 the API's own name
     """Arm one failed or cancelled job again."""
     return Job.of(await operator.replay(id, tenant=tenant))
 

@@ -1,4 +1,4 @@
-"""The page that shows the API to people. Everything it loads comes from here, so it works without a network."""
+"""The page that documents the API. It loads everything from this server, so it works offline."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,10 @@ from embedq.api.route import StrictRoute
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 STATIC = Path(__file__).parents[1] / "static"
 PARTS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "docs.js": "text/javascript"}
-# The page holds no script of its own and loads nothing from elsewhere; Swagger UI writes styles and draws its icons.
+# No inline scripts, nothing from other hosts; Swagger UI needs inline styles and data: images.
 OWN_ONLY = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:",
-    "Cache-Control": "no-cache",  # so that an upgrade is seen
+    "Cache-Control": "no-cache",  # so that an upgrade takes effect
 }
 
 

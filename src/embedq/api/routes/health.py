@@ -30,7 +30,7 @@ async def ready(request: Request, response: Response, operator: TheOperator) -> 
     if request.scope.get(TRUSTED):
         found = Ready.of(await operator.health())
     else:
-        found = Ready.bare(ready=await request.app.state.glance.ready())
+        found = Ready.bare(ready=await request.app.state.readiness.ready())
     if found.status != "ready":
         response.status_code = 503
         response.headers["Retry-After"] = RETRY_SECONDS

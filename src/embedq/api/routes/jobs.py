@@ -52,12 +52,12 @@ async def list_jobs(
 
 
 @router.get("/jobs/embedding/{id:segment}", responses=documented(404))
-async def read_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> Job:  # noqa: A002 the contract's own word
+async def read_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> Job:  # noqa: A002 the API's own name
     """Read a job."""
     return Job.of(await operator.job(id, tenant=tenant))
 
 
 @router.delete("/jobs/embedding/{id:segment}", responses=documented(404, 409, 507))
-async def cancel_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> Job:  # noqa: A002 the contract's own word
+async def cancel_job(id: JobPath, operator: TheOperator, tenant: OfTenant = None) -> Job:  # noqa: A002 the API's own name
     """Cancel a job that is pending or processing."""
     return Job.of(await operator.cancel(id, tenant=tenant))

@@ -1,4 +1,4 @@
-"""Operate the queue: look, pause, resume, drain, try again, take back."""
+"""Operate the queue: status, pause, resume, drain, retry, requeue."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ async def resume_queue(operator: TheOperator) -> Switched:
 async def drain_queue(
     request: Request,
     operator: TheOperator,
-    timeout: Annotated[  # noqa: ASYNC109 running out of it is an answer, not an error
+    timeout: Annotated[  # noqa: ASYNC109 a timeout is an answer, not an error
         float, Query(ge=0, le=MAX_DRAIN_SECONDS, allow_inf_nan=False, description="Seconds to wait at most.")
     ] = 300,
 ) -> Drained:

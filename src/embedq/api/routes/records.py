@@ -16,7 +16,7 @@ from embedq.shapes.records import Deleted, Receipt, Receipts, Record, RecordPage
 
 router = APIRouter(tags=["records"], route_class=StrictRoute)
 
-# The client checks records itself and names every bad one by its position, so they are not checked twice.
+# Not validated here: the client checks records and names every bad one by its position.
 Records = Annotated[
     SkipValidation[requests.NewRecords | requests.NewRecord],
     Body(
@@ -62,7 +62,7 @@ async def list_records(
 )
 async def read_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     client: TheClient,
     include: Annotated[Literal["vector"] | None, Query(description="What to add to the record.")] = None,
     tenant: OfTenant = None,
@@ -75,7 +75,7 @@ async def read_record(
 @router.patch("/collections/{collection:segment}/records/{id:segment}", responses=documented(400, 404, 409, 507))
 async def patch_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     body: Changes,
     client: TheClient,
     tenant: OfTenant = None,
@@ -88,7 +88,7 @@ async def patch_record(
 @router.delete("/collections/{collection:segment}/records/{id:segment}", responses=documented(404, 507))
 async def delete_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     client: TheClient,
     purge: Annotated[bool, Query(description="Remove text and vector for good.")] = False,  # noqa: FBT002 a query parameter has a name
     tenant: OfTenant = None,
@@ -103,7 +103,7 @@ async def delete_record(
 )
 async def regenerate_record(
     collection: Name,
-    id: RecordPath,  # noqa: A002 the contract's own word
+    id: RecordPath,  # noqa: A002 the API's own name
     client: TheClient,
     tenant: OfTenant = None,
 ) -> Receipt:
@@ -111,8 +111,8 @@ async def regenerate_record(
     return Receipt.of(await client.regenerate(collection, id, tenant=tenant))
 
 
-def _read(body: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 it is what the caller sent
-    """Tell one record from a batch."""
+def _read(body: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 unchecked input
+    """Distinguish one record from a batch."""
     if not isinstance(body, dict) or "records" not in body:
         return [body], True
     if unknown := sorted(body.keys() - {"records"}):

@@ -21,7 +21,7 @@ async def register_worker(operator: TheOperator, body: requests.NewWorker | None
 
 
 @router.post("/workers/{id:segment}/heartbeat", responses=documented(400, 404, 507))
-async def beat(id: JobPath, operator: TheOperator, body: requests.Heartbeat | None = None) -> Beaten:  # noqa: A002 the contract's own word
+async def beat(id: JobPath, operator: TheOperator, body: requests.Heartbeat | None = None) -> Beaten:  # noqa: A002 the API's own name
     """Note that a worker lives, and how it fares. What is CRITICAL for it counts as DEGRADED for the fleet."""
     report = HealthReport(**(body or requests.Heartbeat()).model_dump())
     await operator.beat(id, report)

@@ -1,4 +1,4 @@
-"""Readiness for callers without a key: what they are told costs the database the same, however many ask."""
+"""Readiness for callers without a key: the load on the database does not grow with their number."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,22 +10,22 @@ FRESH_SECONDS = 1.0
 WAIT_SECONDS = 5.0  # a database that takes longer is not ready
 
 
-class Glance:
-    """Looks at most once a second, for all who ask together."""
+class CachedReadiness:
+    """Caches readiness for a second; concurrent callers share one query."""
 
     def __init__(self, health: Callable[[], Awaitable[Readiness]]) -> None:
-        """Ask this."""
+        """Cache what `health` returns."""
         self._health = health
-        self._look: asyncio.Task[bool] | None = None
+        self._query: asyncio.Task[bool] | None = None
         self._fresh_until = 0.0
 
     async def ready(self) -> bool:
         """Say whether the database answers and the fleet can work."""
-        if self._look is None or (self._look.done() and monotonic() >= self._fresh_until):
-            self._look = asyncio.create_task(self._ask())
-        look = self._look
-        done, _ = await asyncio.wait([look], timeout=WAIT_SECONDS)
-        return bool(done) and look.result()
+        if self._query is None or (self._query.done() and monotonic() >= self._fresh_until):
+            self._query = asyncio.create_task(self._ask())
+        query = self._query
+        done, _ = await asyncio.wait([query], timeout=WAIT_SECONDS)
+        return bool(done) and query.result()
 
     async def _ask(self) -> bool:
         readiness = await self._health()

@@ -1,4 +1,4 @@
-"""Patience at the start: a database that is being restarted just then is waited for, one that refuses us is not."""
+"""Retries at startup: wait for an unreachable database; any other error is raised at once."""
 
 import asyncio
 import random
@@ -21,25 +21,25 @@ PAUSES = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=3))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Time and chance, so that tests can hand in their own."""
+    """Clock and random numbers, which tests can replace."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     monotonic: Callable[[], float] = monotonic
     chance: Callable[[], float] = random.random
 
 
-class Patience:
-    """What a process does before it is up is done again for a bounded time while the database cannot be reached."""
+class StartupRetry:
+    """Retries the steps of a startup for a bounded time while the database is unreachable."""
 
     def __init__(self, telemetry: Telemetry, span: timedelta, timing: Timing | None = None) -> None:
-        """Be patient from now on, for so long in all."""
+        """Start the retry window: `span` for all steps together."""
         self._timing = timing or Timing()
         self._trouble = Trouble(telemetry, Event.STORE_TROUBLE, act="start")
         self._end = self._timing.monotonic() + span.total_seconds()
-        self.waited = False  # the database could not be reached
+        self.waited = False  # whether the database was unreachable
 
-    async def insist(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Do what can be done twice, again and again with growing pauses; what refuses us is no reason to wait."""
+    async def run(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Run an idempotent step, retrying with backoff while the database is unreachable; other errors are raised."""
         tries = 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Threads that share one queue of model work: any number of callers uses as many cores as there are, no more."""
+"""Threads that share one queue of model work, so that all callers together use each core once."""
 
 import contextlib
 import itertools
@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_NICENESS = 2  # the event loop and the database go first; more would starve the model beside other programs
+_NICENESS = 2  # the event loop and the database go first; a higher value would starve the model
 _URGENT, _ORDINARY, _LAST = 0, 1, 2
 
-_Task = tuple[int, int, Callable[[], None] | None]  # rank, number, what to do; None: go home
+_Task = tuple[int, int, Callable[[], None] | None]  # rank, number, work; None: end the thread
 
 
 def cores() -> int:
@@ -25,8 +25,8 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-class Crew:
-    """One thread per core; urgent work first, and otherwise in the order it came."""
+class ModelThreads:
+    """One thread per core; urgent work first, otherwise in order of arrival."""
 
     def __init__(self, threads: int | None = None) -> None:
         """Start the threads. They do not keep the process alive."""
@@ -49,7 +49,7 @@ class Crew:
                 return
             try:
                 future.set_result(work(*arguments))
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the future
+            except BaseException as error:  # noqa: BLE001 - passed to the waiter of the future
                 future.set_exception(error)
 
         self._tasks.put((_URGENT if urgent else _ORDINARY, next(self._numbers), run))

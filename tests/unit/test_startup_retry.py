@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedq.app.patience import AT_START, Patience, Timing
+from embedq.app.startup_retry import AT_START, StartupRetry, Timing
 from embedq.errors import StoreError, StoreUnreachable, StoreUnusable
 from embedq.telemetry import Event, Facts, Telemetry
 
@@ -17,7 +17,7 @@ class Clock:
         self.told: list[tuple[Event, str, Facts]] = []
         telemetry = Telemetry(lambda *event: self.told.append(event))
         timing = Timing(sleep=self._sleep, monotonic=lambda: self.now, chance=lambda: 0.5)
-        self.patience = Patience(telemetry, AT_START, timing)
+        self.retry = StartupRetry(telemetry, AT_START, timing)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -34,13 +34,13 @@ async def test_what_cannot_be_reached_is_tried_again_for_a_bounded_time() -> Non
         raise StoreUnreachable("nobody listens")
 
     with pytest.raises(StoreUnreachable):
-        await clock.patience.insist(act)
+        await clock.retry.run(act)
 
     assert sum(clock.slept) == pytest.approx(AT_START.total_seconds())
     assert clock.slept[:4] == sorted(clock.slept[:4])
     assert tries == len(clock.slept) + 1 > 5
     with pytest.raises(StoreUnreachable):  # the time is up for all that follows, too
-        await clock.patience.insist(act)
+        await clock.retry.run(act)
     assert tries == len(clock.slept) + 2
 
 
@@ -53,12 +53,12 @@ async def test_it_is_told_when_it_waits_and_when_that_is_over() -> None:
             raise error
         return "open"
 
-    assert not clock.patience.waited
-    assert await clock.patience.insist(act) == "open"
+    assert not clock.retry.waited
+    assert await clock.retry.run(act) == "open"
 
     [(trouble, level, facts), (over, _, _)] = clock.told
     assert (trouble, level, facts["act"], facts["triesForSeconds"]) == (Event.STORE_TROUBLE, "warning", "start", 30)
-    assert (over, clock.patience.waited) == (Event.RECOVERED, True)
+    assert (over, clock.retry.waited) == (Event.RECOVERED, True)
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("no such database"), StoreError("what is this?")])
@@ -70,6 +70,6 @@ async def test_a_refusal_is_not_waited_for(error: StoreError) -> None:
         raise error
 
     with pytest.raises(StoreError):
-        await clock.patience.insist(act)
+        await clock.retry.run(act)
 
     assert (clock.slept, clock.told) == ([], [])
