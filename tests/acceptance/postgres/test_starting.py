@@ -3,7 +3,7 @@
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from tests.acceptance.processes import Place
@@ -63,9 +63,12 @@ def test_a_server_that_dies_when_workers_have_registered_is_waited_for(
 ) -> None:
     """They register again when it is back, under the names that they had."""
     assert own_place.run("init").returncode == 0
-    with held(server, "LOCK TABLE embedq.control IN ACCESS EXCLUSIVE MODE"):
-        process = own_place.try_to("work", EMBEDQ_WORKERS=3)
-        until(lambda: server.query(WAITING.format("LIKE '%resumes%'")), "a worker that begins")
+    with ExitStack() as until_the_end:
+        with held(server, "LOCK TABLE embedq.worker IN ACCESS EXCLUSIVE MODE"):
+            process = own_place.try_to("work", EMBEDQ_WORKERS=3)
+            until(lambda: server.query(WAITING.format("LIKE '%worker%'")), "a worker that registers")
+            until_the_end.enter_context(held(server, "LOCK TABLE embedq.control IN ACCESS EXCLUSIVE MODE"))
+        until(lambda: server.query(WAITING.format("LIKE '%resumes%'")), "workers that have registered")
         assert server.query(REGISTERED) == "3"
         server.kill()
         process.heard("store_trouble", act="start")
