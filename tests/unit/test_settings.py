@@ -286,17 +286,20 @@ def test_where_a_key_goes_is_allowed_by_naming_the_file_or_the_address(
     assert getattr(load(), name) == "http://h/v1"
 
 
+@pytest.mark.parametrize("name", ["url", "queue_url"])
+@pytest.mark.parametrize("scheme", ["postgresql", "POSTGRES+asyncpg"])
 def test_a_found_file_may_not_choose_who_gets_the_databases_password(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, scheme: str
 ) -> None:
     """The driver would send the environment's to whatever server the file names."""
-    (tmp_path / "embedq.toml").write_text('url = "postgresql://ada@evil.example/shop"\n')
-    assert load().url == "postgresql://ada@evil.example/shop"  # there is none to send
+    address = f"{scheme}://ada@evil.example/shop"
+    (tmp_path / "embedq.toml").write_text(f'{name} = "{address}"\n')
+    assert getattr(load(), name) == address  # there is none to send
     monkeypatch.setenv("PGPASSWORD", "loom-and-mill")
 
-    with pytest.raises(SettingsError, match="PGPASSWORD of your environment") as refusal:
+    with pytest.raises(SettingsError, match=f"^{name} in .* PGPASSWORD of your environment") as refusal:
         load()
     assert "loom-and-mill" not in str(refusal.value)
 
     monkeypatch.setenv("EMBEDQ_CONFIG", "embedq.toml")
-    assert load().url == "postgresql://ada@evil.example/shop"
+    assert getattr(load(), name) == address

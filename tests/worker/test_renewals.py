@@ -9,6 +9,8 @@ import pytest
 
 from embedq.model import JobId, JobStatus, Lease, Outcome, Settled
 from embedq.telemetry import Event
+from embedq.testing.stores.stage import take_one
+from embedq.worker.held_leases import HeldLeases
 
 if TYPE_CHECKING:
     from conftest import Gate, House
@@ -127,3 +129,42 @@ async def test_what_somebody_else_holds_is_renewed_until_it_is_settled(
     is_held = False
     await house.settled(completed=1)
     assert len(house.provider.calls) == 1
+
+
+async def test_an_unknown_error_does_not_end_the_retries_of_a_held_job(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job was busy, and then something unforeseen happens: it is settled by a later retry all the same."""
+    settle, answers = house.store.settle, ["busy", "broken"]
+
+    async def held(outcomes: Sequence[Outcome], **options: Any) -> Settled:  # noqa: ANN401 passed on
+        match answers.pop(0) if outcomes and answers else None:
+            case "busy":
+                return Settled(jobs=frozenset(), busy=frozenset(outcome.lease.job_id for outcome in outcomes))
+            case "broken":
+                raise RuntimeError("unforeseen")
+        return await settle(outcomes, **options)
+
+    monkeypatch.setattr(house.store, "settle", held)
+    await house.declare()
+    await house.put(["a"])
+    await house.pool().start()
+
+    await house.settled(completed=1)
+    assert answers == []
+    assert len(house.provider.calls) == 1
+
+
+async def test_a_token_that_came_again_is_another_lease(house: House) -> None:
+    """After a failover a worker may hold a lease of the same job and token: ending the lost one leaves it held."""
+    await house.declare()
+    await house.put(["a"])
+    lost = await take_one(house.store)
+    again = lost._replace(nonce=lost.nonce + 1)
+    held = HeldLeases()
+    held.add([lost, again])
+
+    held.drop([lost])
+
+    assert held.all() == [again]
+    assert held.lose([lost]) == []

@@ -19,6 +19,7 @@ from embedq.settings.variables import Variable, settings_with
 Fields = Mapping[str, FieldInfo]
 
 PG_PASSWORD = "PGPASSWORD"  # noqa: S105 the driver's own variable, not its value
+DATABASES = ("url", "queue_url")
 SHOWN = 80  # characters of a wrong value
 
 
@@ -47,13 +48,15 @@ def _check_where_keys_go(settings: Settings, given: Mapping[str, Any]) -> None:
         return
     fields, content = type(settings).model_fields, read_file()
     is_from_file = partial(_is_from_file, fields, given, content)
-    if PG_PASSWORD in os.environ and is_from_file("url") and settings.url.startswith("postgres"):
-        shown = without_passwords(settings.url)
-        raise SettingsError(
-            f"url in {found} would send the {PG_PASSWORD} of your environment to {shown}, and "
-            f"a file that just lies in the working directory may not: set {CONFIG_VARIABLE}={found} if it is meant, or "
-            "set EMBEDQ_URL in the environment"
-        )
+    for name in DATABASES if PG_PASSWORD in os.environ else ():
+        url = getattr(settings, name) or ""
+        if is_from_file(name) and url.lower().startswith("postgres"):
+            [*_, variable] = variables_of(fields[name])
+            raise SettingsError(
+                f"{name} in {found} would send the {PG_PASSWORD} of your environment to {without_passwords(url)}, and "
+                f"a file that just lies in the working directory may not: set {CONFIG_VARIABLE}={found} if it is "
+                f"meant, or set {variable} in the environment"
+            )
     for address, key in _keys_and_addresses(fields):
         if getattr(settings, key) and is_from_file(address) and not is_from_file(key):
             [*_, variable] = variables_of(fields[address])

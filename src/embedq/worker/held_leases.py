@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from embedq.model import JobId, Lease
 
-_Key = tuple[JobId, int]
+_Key = tuple[JobId, int, int]  # job, token and nonce: after a failover a token may come again
 
 
 class HeldLeases:
@@ -20,18 +20,17 @@ class HeldLeases:
     def add(self, leases: Iterable[Lease]) -> None:
         """Add leases."""
         with self._lock:
-            self._leases.update(((lease.job_id, lease.token), lease) for lease in leases)
+            self._leases.update((_key(lease), lease) for lease in leases)
 
     def settling(self, leases: Iterable[Lease]) -> None:
         """Keep renewing these, but do not report them as lost: they are being settled."""
         with self._lock:
-            self._settling.update((lease.job_id, lease.token) for lease in leases)
+            self._settling.update(map(_key, leases))
 
     def drop(self, leases: Iterable[Lease]) -> None:
         """Remove leases."""
         with self._lock:
-            for lease in leases:
-                key = (lease.job_id, lease.token)
+            for key in map(_key, leases):
                 self._leases.pop(key, None)
                 self._settling.discard(key)
 
@@ -49,11 +48,11 @@ class HeldLeases:
     def lose(self, leases: Iterable[Lease]) -> Sequence[Lease]:
         """Remove leases that another worker has now; return those that were not being settled."""
         with self._lock:
-            lost = [
-                lease
-                for lease in leases
-                if (key := (lease.job_id, lease.token)) in self._leases and key not in self._settling
-            ]
+            lost = [lease for lease in leases if _key(lease) in self._leases and _key(lease) not in self._settling]
             for lease in lost:
-                del self._leases[lease.job_id, lease.token]
+                del self._leases[_key(lease)]
         return lost
+
+
+def _key(lease: Lease) -> _Key:
+    return lease.job_id, lease.token, lease.nonce

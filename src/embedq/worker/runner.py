@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from embedq.errors import StoreError, StoreUnusable
 from embedq.model import Ask, HealthReport, Lease, Leased, Outcome, Released, RetryPolicy, SpaceId, WorkerInfo
 from embedq.policy.attempts import delay
+from embedq.policy.jobs import SOLO_CRASHES
 from embedq.telemetry import Event, Trouble
 from embedq.worker.batch import Batch
 from embedq.worker.context import WorkerContext, first_of
@@ -17,10 +18,7 @@ from embedq.worker.settling import Settler
 
 T = TypeVar("T")
 
-SOLITARY_CRASHES = 2  # a job that crashed so many workers is leased alone
-SOLO_LEASE_EVERY = (
-    16  # batches: then one is leased without prefetching, so that a job that crashed workers can be leased
-)
+SOLO_LEASE_EVERY = 16  # batches: then one is leased without prefetching, as a job that crashed workers must be
 SLOW_SECONDS = 0.1  # after a batch that took longer, checking for a pause costs little
 TROUBLE = RetryPolicy(cap=timedelta(seconds=5))  # short, so that work resumes soon after the store recovers
 
@@ -120,7 +118,7 @@ class Runner:
 
     def _prefetch(self, leases: Sequence[Lease]) -> None:
         """Prefetch the next batch, unless this one has emptied the queue or may crash the worker."""
-        full = len(leases) >= self._context.options.batch_size and leases[0].crashes < SOLITARY_CRASHES
+        full = len(leases) >= self._context.options.batch_size and leases[0].crashes < SOLO_CRASHES
         ask = self._ask(prefetch=True)
         if self._ahead is None and full and ask is not None:
             self._ahead = self._start(self._next(self._settler.lease(ask)))

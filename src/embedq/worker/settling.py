@@ -85,8 +85,8 @@ class Settler:
         """Settle busy jobs again; return those that are still busy."""
         try:
             settled = await self._context.store.settle(outcomes)
-        except StoreError as error:
-            self._trouble.met(str(error), jobs=len(outcomes))
+        except Exception as error:  # noqa: BLE001 a service loop: without it these leases would be renewed forever
+            self._trouble.met(f"{type(error).__name__}: {error}", jobs=len(outcomes))
             return frozenset(outcome.lease.job_id for outcome in outcomes)
         free = [outcome for outcome in outcomes if outcome.lease.job_id not in settled.busy]
         self.held.drop(outcome.lease for outcome in free)
