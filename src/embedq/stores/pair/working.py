@@ -28,10 +28,10 @@ NOBODY = ContentHash(b"")
 
 
 class PairWorking(Halves):
-    """Leases of one database with the texts of another."""
+    """Leases from one database with the texts of another."""
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
-        """See `ports.Leasing`. Where the corpus does not answer, the leases go back uncharged."""
+        """See `ports.Leasing`. If the corpus does not answer, the leases are released uncharged."""
         leased = await self._queue.lease(ask, now=now)
         try:
             return await self._with_texts(leased)
@@ -42,7 +42,7 @@ class PairWorking(Halves):
     async def settle(
         self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
     ) -> Settled:
-        """See `ports.Leasing`. The vectors are in the corpus before the queue hears of them."""
+        """See `ports.Leasing`. The vectors are in the corpus before the queue is settled."""
         told, answers, held = _told(
             outcomes, await self._corpus.store(outcomes, now=now) if outcomes else [], last=last
         )
@@ -55,7 +55,7 @@ class PairWorking(Halves):
             return replace(settled, next=await self._with_texts(settled.next))
         except StoreError:
             await self._hand_back(settled.next, now)
-            return replace(settled, next=Leased())  # the next lease says what is wrong
+            return replace(settled, next=Leased())  # the next lease reports the error
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
@@ -84,7 +84,7 @@ class PairWorking(Halves):
         return await self._queue.budgets(now=now)
 
     async def _with_texts(self, leased: Leased) -> Leased:
-        """Read the texts of what was leased; a record that is gone, or of another space by now, has none."""
+        """Read the texts of what was leased; a record that is gone, or now in another space, has none."""
         if not leased.leases:
             return leased
         wanted = by_collection([(lease.collection, lease.record_id) for lease in leased.leases])
@@ -101,7 +101,7 @@ class PairWorking(Halves):
         return replace(leased, leases=filled)
 
     async def _hand_back(self, leased: Leased, now: datetime | None) -> None:
-        """Hand back what nobody will work on; whatever stands in the way of that, the lease runs out by itself."""
+        """Release what will not be worked on; if that fails, the lease expires by itself."""
         if leased.leases:
             fits = [RecordAnswer.FITS] * len(leased.leases)
             await self._queue.settle([Released(lease) for lease in leased.leases], fits, now=now)
@@ -110,7 +110,7 @@ class PairWorking(Halves):
 def _told(
     outcomes: Sequence[Outcome], answers: Sequence[RecordAnswer | None], *, last: bool
 ) -> tuple[list[Outcome], list[RecordAnswer], frozenset[JobId]]:
-    """Say what the queue hears now, and whose records somebody holds: those go back if nobody will come for them."""
+    """Return what to settle in the queue now, and whose records are locked: those are released if not waited for."""
     pairs = [(outcome, answer) for outcome, answer in zip(outcomes, answers, strict=True) if answer is not None]
     held = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer is None]
     if last:
