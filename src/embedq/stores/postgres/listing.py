@@ -1,4 +1,4 @@
-"""What people see of the queue: jobs, counts, dead letters."""
+"""What operators see of the queue: jobs, counts, dead letters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class Room:
     after: str
 
 
-# Jobs with whose lease they are under, if any. Leases are few: they are unfolded once. How many are wanted is written
-# out: a generic plan takes a parameter for a tenth of the table, and spends 90 ms on starting parallel workers for ten.
+# Jobs with the lease that holds them, if any. Leases are few: they are unnested once. The limit is a literal: a generic
+# plan estimates a parameter at a tenth of the table, and spends 90 ms on starting parallel workers for ten rows.
 JOBS = f"""
 WITH held AS MATERIALIZED (
   SELECT u.job, u.arms, l.since, l.until, w.name FROM embedq.lease l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms)
@@ -39,8 +39,8 @@ LEFT JOIN held h ON h.job = j.id AND h.arms >= j.fence AND j.status = 0
 WHERE c.name IS NOT NULL AND {{conditions}} ORDER BY {{order}} LIMIT {{limit}}
 """
 
-# What is pending waits or stands in the line: those who wait first, as they are due, then the line as it stands.
-# The rows are chosen before anything is joined to them, so that no plan looks at them all.
+# A pending job is waiting or ready: waiting jobs come first, as they are due, then ready ones in queue order.
+# The rows are chosen before anything is joined to them, so that no plan reads them all.
 CHOSEN = """
 (SELECT q.* FROM embedq.{room} q JOIN embedq.collection c ON c.id = q.collection AND c.name IS NOT NULL
  WHERE {{chosen}} ORDER BY {order} LIMIT {{limit}}) q JOIN embedq.job j ON j.id = q.job
@@ -77,7 +77,7 @@ SHOWN = {
     CANCELLED: JobStatus.CANCELLED,
 }
 
-# Sums that are kept, and a look at the few leases there are. What an attached table has noted is pending, too.
+# Maintained sums, and a scan of the few leases there are. What an attached table has noted is pending, too.
 COUNTS = """
 SELECT c.name, coalesce(sum(t.open), 0) AS open, coalesce(sum(t.completed), 0) AS completed,
   coalesce(sum(t.failed), 0) AS failed, coalesce(sum(t.cancelled), 0) AS cancelled,
@@ -114,7 +114,7 @@ async def job(db: Connection, wanted: JobId) -> Job | None:
 
 
 async def jobs(db: Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """List jobs by their records, newest first; pending ones as they wait, then as they stand in line."""
+    """List jobs by their records, newest first; pending ones by due time, then in queue order."""
     conditions, values = await _conditions(db, which)
     if which.status is not JobStatus.PENDING:
         rows = await _select(
@@ -128,7 +128,7 @@ async def jobs(db: Connection, which: JobFilter, limit: int, cursor: str | None)
 async def _pending(
     db: Connection, limit: int, conditions: Sequence[str], values: Sequence[Any], cursor: str | None
 ) -> list[Any]:
-    """Go through the waiting room, then through the line, from where the cursor stands."""
+    """List the waiting jobs, then the ready ones, from the cursor on."""
     first, *place = [0] if cursor is None else [number(part) for part in cursor.split(".")]
     if first >= len(ROOMS) or (cursor is not None and len(place) != ROOMS[first].after.count("$")):
         raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
@@ -168,7 +168,7 @@ async def _select(
     *,
     after: Sequence[int] | None = None,
 ) -> Sequence[Any]:
-    """Read some jobs of a room, behind a place in it."""
+    """Read some jobs of a list, after a position in it."""
     asked = list(conditions)
     if after is not None:
         asked.append(room.after.format(*range(len(values) + 1, len(values) + 1 + len(after))))
@@ -233,10 +233,10 @@ async def counts(db: Connection) -> dict[str, Counts]:
 
 
 async def oldest_pending(db: Connection, now: datetime | None) -> dict[str, timedelta]:
-    """Say per collection how long its oldest open job waits."""
+    """Return per collection how long its oldest open job has waited."""
     return {row["name"]: max(row["waits"], timedelta(0)) for row in await db.fetch(OLDEST, now)}
 
 
 async def dead_stats(db: Connection, tenant: str | None) -> list[dict[str, Any]]:
-    """Group dead letters by their causes."""
+    """Group dead letters by cause."""
     return [dict(row) for row in await db.fetch(DEAD, tenant)]
