@@ -1,7 +1,7 @@
 """A fair gate between the processes that write to one file.
 
-SQLite's own waiting sleeps and is unfair: beside two busy workers a put waits tenths of a second. Correctness never
-rests on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees dead locks.
+SQLite's own lock waits are polled and unfair: beside two busy workers a put waits tenths of a second. Correctness never
+depends on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees dead locks.
 """
 
 import fcntl
@@ -14,12 +14,12 @@ from embedq.errors import StoreUnusable
 from embedq.stores.sqlite.private import open_lock
 
 PATIENCE = 0.5  # seconds: how long a stopped holder can delay a writer
-COURTESY = 0.02  # seconds: how long bulky work lets others go first
+COURTESY = 0.02  # seconds: how long bulk work lets others go first
 FIRST_PAUSE, LONGEST_PAUSE = 0.0001, 0.0005
 
 
 class Gate:
-    """Writers queue at `.next` and enter at `.lock`; workers queue at `.bulk` first: one at most competes."""
+    """Writers queue at `.next` and enter at `.lock`; bulk writers queue at `.bulk` first: at most one competes."""
 
     def __init__(self, path: Path) -> None:
         """Open the gate's files beside the database."""
@@ -44,7 +44,7 @@ class Gate:
         fcntl.flock(self._next, fcntl.LOCK_UN)
 
     def _slip_in(self) -> bool:
-        """Enter if nobody is inside and nobody is next in line."""
+        """Enter if no process is inside or next in the queue."""
         if not _taken(self._next):
             return False
         entered = _taken(self._lock)
@@ -52,19 +52,19 @@ class Gate:
         return entered
 
     def is_awaited(self) -> bool:
-        """Say whether somebody is next in line."""
+        """Say whether a process is next in the queue."""
         if not _taken(self._next):
             return True
         fcntl.flock(self._next, fcntl.LOCK_UN)
         return False
 
     def leave(self) -> None:
-        """Let the next one in."""
+        """Let the next process in."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         fcntl.flock(self._bulk, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for descriptor in (self._bulk, self._next, self._lock):
             os.close(descriptor)
 

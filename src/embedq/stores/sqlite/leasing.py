@@ -1,4 +1,4 @@
-"""Giving out work: promote what is due, choose a lane, take a stretch of it as one lease."""
+"""Lease jobs: promote what is due, choose a lane, take a range of it as one lease."""
 
 import secrets
 import sqlite3
@@ -19,7 +19,7 @@ MOST_PROMOTED = 1000
 LOWEST_TURN = 10  # one lease in ten starts at the lowest lane that has work
 SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
 
-# Waiting jobs whose moment has come, or whose wait begins in the future: the clock was set back.
+# Waiting jobs that are due, or whose wait begins in the future: the clock was set back.
 DUE = """
 SELECT job FROM (SELECT job FROM embedq_later WHERE due <= ?1 ORDER BY due LIMIT ?3)
 UNION SELECT job FROM (SELECT job FROM embedq_later WHERE since > ?2 LIMIT ?3)
@@ -31,7 +31,7 @@ WHERE j.status = 0
 """
 PROMOTED = "DELETE FROM embedq_later WHERE job IN (SELECT value FROM json_each(?))"
 
-# When the next waiting job is due, or the next hold on an asked space ends.
+# When the next waiting job is due, or the next hold on a requested space ends.
 NEXT_DUE = f"""
 SELECT min(moment) FROM (
   SELECT min(due) AS moment FROM embedq_later
@@ -39,7 +39,7 @@ SELECT min(moment) FROM (
   WHERE s.held_until > ?1 AND {SPACE_NAME} IN (SELECT value FROM json_each(?2)))
 """
 
-# The asked spaces that may be worked on: nothing while paused, none that is held.
+# The requested spaces that may be worked on: none while paused, and none on hold.
 OPEN_SPACES = f"""
 SELECT s.id, (SELECT min(key) FROM embedq_ready WHERE space = s.id AND key < ?1), {SPACE_NAME}
 FROM embedq_space s
@@ -49,8 +49,8 @@ WHERE {SPACE_NAME} IN (SELECT value FROM json_each(?2)) AND NOT (s.held_until > 
 LOWEST_LANE = "SELECT max(key) FROM embedq_ready WHERE space = ? AND key < ?"
 SOLO = "SELECT min(key) FROM embedq_ready WHERE space = ? AND key >= ?"
 
-# A stretch of the line with everything a worker needs. Text and hash come from the record, read together. Four small
-# facts travel as one number: every column of every job costs.
+# A range of the queue with everything a worker needs. Text and hash come from the record, read together. Four small
+# values are packed into one number: every column of every job costs time.
 TAKE = f"""
 SELECT r.key, r.job, j.collection, x.id, x.text, x.hash,
   (m.record IS NULL) + j.forced * 2 + j.crashes * 4 + j.attempts * 1024, {MARK}
@@ -60,7 +60,7 @@ LEFT JOIN embedq_missing m ON m.collection = j.collection AND m.record = j.recor
 WHERE r.space = ? AND r.key >= ? AND r.key < ? ORDER BY r.key, r.job LIMIT ?
 """
 
-# The stretch leaves the line. It is a prefix of its range, so one range says it all.
+# Remove the range from the queue. It is a prefix of its key range, so one range is enough.
 REMOVE = "DELETE FROM embedq_ready WHERE space = ? AND key >= ? AND (key, job) <= (?, ?)"
 LEASE = """
 INSERT INTO embedq_lease (worker, space, since, renewed, until, jobs, nonce) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -90,7 +90,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What the writer took for a worker: rows as they are. Making leases of them is on the asker's time."""
+    """What the writer took for a worker: raw rows. Leases are made from them on the caller's thread."""
 
     taken: Sequence[Taken]
     known: Mapping[int, tuple[str | None, RetryPolicy]]
@@ -105,7 +105,7 @@ class Parcel:
 
 
 def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelta | None:
-    """Lease a batch of one space; if there is none, say how long until something may be due."""
+    """Lease a batch of one space; if there is none, return how long until something may be due."""
     _promote(tx.db, now)
     asked = listed_names(ask.spaces)
     found = tx.db.execute(OPEN_SPACES, (SOLO_LANES, asked, now, now + SET_BACK)).fetchall()
@@ -116,7 +116,7 @@ def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelt
 
 
 def unpack(parcel: Parcel | timedelta | None, given: GivenLeases) -> Leased:
-    """Make leases of what was taken, on the asker's thread, and keep them in mind."""
+    """Make leases of what was taken, on the caller's thread, and cache them."""
     if not isinstance(parcel, Parcel):
         return Leased(again_after=parcel)
     leases = _leases(parcel)
@@ -128,7 +128,7 @@ def unpack(parcel: Parcel | timedelta | None, given: GivenLeases) -> Leased:
 
 
 def _promote(db: sqlite3.Connection, now: int) -> None:
-    """Move waiting jobs that are due into the line. Insert and delete name the same jobs."""
+    """Move waiting jobs that are due into the queue. Insert and delete name the same jobs."""
     due = [job for (job,) in db.execute(DUE, (now, now + SET_BACK, MOST_PROMOTED))]
     if due:
         listed = ids(due)
@@ -168,7 +168,7 @@ def _take(
 def _take_alone(
     db: sqlite3.Connection, spaces: Sequence[int], turns: Turns, *, nothing_else: bool
 ) -> tuple[list[Taken], int] | None:
-    """Take one job that took workers down, if there is any and it is its turn."""
+    """Take one job that crashed workers, if there is any and it is its turn."""
     for space in spaces:
         (key,) = db.execute(SOLO, (space, SOLO_LANES)).fetchone()
         if key is not None and (turns.solo_first() or nothing_else):
@@ -223,5 +223,5 @@ def _leases(parcel: Parcel) -> list[Lease]:
 
 
 def _unpacked(packed: int) -> tuple[bool, bool, int, int]:
-    """Read whether a vector is current and whether it is forced, the attempts and the crashes."""
+    """Unpack whether the vector is current and the job forced, the attempts and the crashes."""
     return bool(packed & 1), bool(packed & 2), packed >> 10, packed >> 2 & 0xFF
