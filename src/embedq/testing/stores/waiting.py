@@ -1,4 +1,4 @@
-"""Waiting for work: whoever has found nothing is told when it is worth asking again."""
+"""Waiting for work: a worker that found nothing is woken when it is worth asking again."""
 
 import asyncio
 from datetime import timedelta
@@ -11,10 +11,10 @@ SOON = 3  # seconds: less than any store's poll
 
 
 class WaitingFacts(Stage):
-    """Facts about waiting."""
+    """Tests of waiting."""
 
     async def test_waiting_for_work_ends_when_there_is_some(self, store: Store, other: Store) -> None:
-        """A worker that waits is woken by a put in another process, long before its time-out."""
+        """A worker that waits is woken by a put in another process, long before its timeout."""
         waiting = await _waiting(store)
 
         await write(other, "A")
@@ -24,7 +24,7 @@ class WaitingFacts(Stage):
         assert len(await take(store)) == 1
 
     async def test_waiting_for_work_ends_when_a_job_is_told_to_wait(self, store: Store) -> None:
-        """Whoever waits for all workers of a process must learn when the job that one of them failed at is due."""
+        """A task that waits for all workers of a process must learn when the job that failed in one of them is due."""
         await write(store, "A")
         lease = await take_one(store)
         waiting = await _waiting(store)
@@ -36,7 +36,7 @@ class WaitingFacts(Stage):
 
 
 async def _waiting(store: Store) -> asyncio.Task[None]:
-    """Have a worker wait that has found nothing, once news of what was done before has gone round."""
+    """Start a wait after an empty lease, once earlier signals have been delivered."""
     calm, spent = timedelta(seconds=0.3), 0.0
     while spent < calm.total_seconds():
         assert await take(store) == []

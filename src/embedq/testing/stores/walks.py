@@ -1,4 +1,4 @@
-"""Random walks: whatever happens in whatever order, the store is what the rules say."""
+"""Random walks: whatever happens in whatever order, the store behaves as the rules say."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ WEIGHTS = {
     "hold": 2,
 }
 
-STILL = {"pass_time", "set_clock_back"}  # acts that touch no store
+STILL = {"pass_time", "set_clock_back"}  # acts that call no store
 
 Step = tuple[str, int, int, int]
 
@@ -53,7 +53,7 @@ class WalkFacts(Stage):
     """The store against the model."""
 
     async def test_the_store_walks_as_the_rules_say(self, store: Store, other: Store) -> None:
-        """After every step of every walk, all that can be seen of the store is what the model says.
+        """After every step of every walk, all that is visible of the store is what the model says.
 
         `EMBEDQ_WALKS` sets how many walks are taken, `EMBEDQ_FIRST_WALK` the seed of the first.
         """
@@ -66,7 +66,7 @@ class WalkFacts(Stage):
 
 
 class Ground:
-    """Where walks are taken: the same database for all of them, with new collections and spaces for each."""
+    """Where walks run: the same database for all of them, with new collections and spaces for each."""
 
     def __init__(self, store: Store, other: Store, *, one_database: bool = True) -> None:
         """Walk on a store that is opened twice."""
@@ -75,7 +75,7 @@ class Ground:
         self._numbers = count()
 
     async def walk(self, steps: Sequence[Step]) -> str | None:
-        """Take a walk; answer with what went wrong, if anything did."""
+        """Run a walk; return what went wrong, if anything did."""
         pair = await self._begin()
         step: Step | None = None
         try:
@@ -104,14 +104,14 @@ class Ground:
         return Pair(RulesModel(one_database=self._one_database), (one, two), spaces, story)
 
     async def end(self, pair: Pair) -> None:
-        """Leave nothing behind but numbers that were used."""
+        """Leave nothing behind but used numbers."""
         await self._stores[0].resume()
         for collection in pair.spaces:
             await self._stores[0].drop(collection, now=NOON)
 
 
 def walk_of(seed: int) -> list[Step]:
-    """Make a walk that is always the same for a seed. Each has its own habits, so that rare acts meet one another."""
+    """Make the walk of a seed. Each has its own weights, so that rare acts meet one another."""
     dice = random.Random(seed)  # noqa: S311 a walk, not a secret
     weights = [weight * dice.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
     acts = dice.choices(list(WEIGHTS), weights, k=STEPS)
@@ -119,7 +119,7 @@ def walk_of(seed: int) -> list[Step]:
 
 
 async def shortest(ground: Ground, steps: list[Step]) -> list[Step]:
-    """Drop steps, many at first and one at a time in the end, as long as the walk still goes wrong."""
+    """Remove steps, many at first and one at a time in the end, as long as the walk still fails."""
     size = len(steps) // 2
     while size:
         for start in range(len(steps) - size, -1, -1):
@@ -131,7 +131,7 @@ async def shortest(ground: Ground, steps: list[Step]) -> list[Step]:
 
 
 async def check(pair: Pair) -> None:
-    """Compare everything that can be seen."""
+    """Compare everything that is visible."""
     store, model = pair.stores[0], pair.model
     page, counts, corpora = await asyncio.gather(
         store.jobs(JobFilter(), limit=100),
@@ -149,7 +149,7 @@ async def check(pair: Pair) -> None:
 
 
 async def check_upkeep(pair: Pair) -> None:
-    """Look at the end of a walk whether upkeep finds anything to mend."""
+    """Check at the end of a walk that upkeep finds nothing to repair."""
     for collection in pair.spaces:
         assert await pair.stores[0].recount(collection) == (0, None)
 
@@ -169,7 +169,7 @@ def _check_records(pair: Pair, collection: str, records: Sequence[Record]) -> No
 
 
 def _check_missing(pair: Pair, collection: str, missing: Sequence[Missing]) -> None:
-    """Compare what is missing; on one database nobody may be in need of a job."""
+    """Compare what is missing; on one database no record may need a job."""
     expected = {(row.name[1], row.needs_job) for row in pair.model.live(collection) if not row.current}
     assert {(found.id, found.needs_job) for found in missing} == expected, "other vectors are missing"
     in_need = {(collection, found.id) for found in missing if found.needs_job}
