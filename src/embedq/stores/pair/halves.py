@@ -27,10 +27,10 @@ class Halves:
         try:
             return await self._queue.enqueue(collection, arms, now=now)
         except NotFound:
-            await self._tell_of(collection, now)
+            await self._declare_in_queue(collection, now)
             return await self._queue.enqueue(collection, arms, now=now)
 
-    async def _tell_of(self, collection: str, now: datetime | None) -> None:
+    async def _declare_in_queue(self, collection: str, now: datetime | None) -> None:
         """Declare a collection in the queue as the corpus has it."""
         for found in await self._corpus.collections():
             if found.declaration.name == collection:

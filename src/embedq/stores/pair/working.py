@@ -24,7 +24,7 @@ from embedq.model import (
 from embedq.policy.jobs import RecordAnswer
 from embedq.stores.pair.halves import Halves, by_collection
 
-NOBODY = ContentHash(b"")
+NO_HASH = ContentHash(b"")
 
 
 class PairWorking(Halves):
@@ -36,17 +36,17 @@ class PairWorking(Halves):
         try:
             return await self._with_texts(leased)
         except StoreError:
-            await self._hand_back(leased, now)
+            await self._release(leased, now)
             raise
 
     async def settle(
         self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
     ) -> Settled:
         """See `ports.Leasing`. The vectors are in the corpus before the queue is settled."""
-        told, answers, held = _told(
+        ready, answers, held = _without_held(
             outcomes, await self._corpus.store(outcomes, now=now) if outcomes else [], last=last
         )
-        settled = await self._queue.settle(told, answers, then=then, last=last, now=now)
+        settled = await self._queue.settle(ready, answers, then=then, last=last, now=now)
         settled = replace(settled, busy=settled.busy | held)
         lost = [outcome.lease for outcome in outcomes if _may_be_lost(outcome) and outcome.lease.job_id in settled.jobs]
         for collection, records in by_collection([(lease.collection, lease.record_id) for lease in lost]).items():
@@ -54,7 +54,7 @@ class PairWorking(Halves):
         try:
             return replace(settled, next=await self._with_texts(settled.next))
         except StoreError:
-            await self._hand_back(settled.next, now)
+            await self._release(settled.next, now)
             return replace(settled, next=Leased())  # the next lease reports the error
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
@@ -93,21 +93,21 @@ class PairWorking(Halves):
         for lease in leased.leases:
             found = texts.get(lease.collection, {}).get(lease.record_id)
             if found is None:
-                filled.append(lease._replace(text=None, hash=NOBODY, current=False))
+                filled.append(lease._replace(text=None, hash=NO_HASH, current=False))
             else:
                 filled.append(
                     lease._replace(text=found.text, hash=found.hash, current=found.current, erasure=found.erasure)
                 )
         return replace(leased, leases=filled)
 
-    async def _hand_back(self, leased: Leased, now: datetime | None) -> None:
+    async def _release(self, leased: Leased, now: datetime | None) -> None:
         """Release what will not be worked on; if that fails, the lease expires by itself."""
         if leased.leases:
             fits = [RecordAnswer.FITS] * len(leased.leases)
             await self._queue.settle([Released(lease) for lease in leased.leases], fits, now=now)
 
 
-def _told(
+def _without_held(
     outcomes: Sequence[Outcome], answers: Sequence[RecordAnswer | None], *, last: bool
 ) -> tuple[list[Outcome], list[RecordAnswer], frozenset[JobId]]:
     """Return what to settle in the queue now, and whose records are locked: those are released if not waited for."""

@@ -22,15 +22,15 @@ ALIVE = 30.0  # seconds after which an idle connection is checked
 class Bell:
     """Notifies others at once after a quiet time, less often while puts follow each other; listens for others."""
 
-    def __init__(self, address: Address, heard: Callable[[], None]) -> None:
+    def __init__(self, address: Address, notified: Callable[[], None]) -> None:
         """Start nothing yet; `heard` is called on the bell's thread, for each notification and each reconnect."""
         self._address = address
-        self._heard = heard
+        self._notified = notified
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._rings, self._changed, self._stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._wants_to_hear = False
+        self._listens = False
         self._due = False
         self._closed = False
 
@@ -42,8 +42,8 @@ class Bell:
 
     def listen(self) -> None:
         """Listen from now on. Not possible behind a transaction pooler."""
-        if not self._wants_to_hear and not self._address.pooler:
-            self._wants_to_hear = True
+        if not self._listens and not self._address.pooler:
+            self._listens = True
             self._call(self._changed)
 
     def close(self) -> None:
@@ -98,10 +98,10 @@ class Bell:
         listening, quiet = False, QUIET
         connection.add_termination_listener(lambda _: self._changed.set())
         while not connection.is_closed():
-            if self._wants_to_hear and not listening:
-                await connection.add_listener(CHANNEL, self._hear)
+            if self._listens and not listening:
+                await connection.add_listener(CHANNEL, self._on_notification)
                 listening = True
-                self._heard()  # notifications sent before are unknown
+                self._notified()  # notifications sent before are unknown
             if self._rings.is_set():
                 self._rings.clear()
                 self._due = False  # before it is sent: commits from now on notify again
@@ -122,10 +122,10 @@ class Bell:
         async with asyncio.timeout(ALIVE):
             await connection.execute("SELECT 1")
 
-    def _hear(self, connection: Connection, pid: int, channel: str, payload: str) -> None:
+    def _on_notification(self, connection: Connection, pid: int, channel: str, payload: str) -> None:
         del channel, payload
         if pid != connection.get_server_pid():  # our own notification was already handled in this process
-            self._heard()
+            self._notified()
 
 
 async def _first(*waits: object) -> bool:

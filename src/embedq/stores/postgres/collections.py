@@ -66,7 +66,7 @@ WHERE collection = $1 AND id = ANY ($2) AND valid_to IS NULL ORDER BY rid FOR NO
 """
 RECOMPOSED = "UPDATE embedq.collection SET recompose = $2 WHERE id = $1"
 
-PATIENCE, PAUSE = 30.0, 0.05  # seconds for writers under way to end, and between two looks
+WAIT_SECONDS, PAUSE = 30.0, 0.05  # seconds for writers under way to end, and between two looks
 
 
 async def listing(database: Database) -> list[Collection]:
@@ -81,7 +81,7 @@ async def spaces(database: Database) -> list[Space]:
 
 async def declare(database: Database, wanted: Declaration, now: datetime | None) -> None:
     """Create or change a collection. `recompose` updates the texts later."""
-    for _ in range(round(PATIENCE / PAUSE)):
+    for _ in range(round(WAIT_SECONDS / PAUSE)):
         async with database.transaction() as db:
             if await declare_on(db, wanted, now):
                 database.catalogue.forget(wanted.name)
@@ -120,7 +120,7 @@ async def declare_on(db: Connection, wanted: Declaration, now: datetime | None =
 
 async def drop(database: Database, name: str) -> None:
     """Free a collection's name; the rest is removed step by step."""
-    for _ in range(round(PATIENCE / PAUSE)):
+    for _ in range(round(WAIT_SECONDS / PAUSE)):
         async with database.transaction() as db:
             found = await find(db, name)
             if found.attached is not None:
@@ -147,14 +147,14 @@ async def _recompose(db: Connection, limit: int, limits: Limits, now: datetime |
         collection = made(row)
         ids = [found["id"] for found in await db.fetch(NEXT_TO_RECOMPOSE, collection.id, row["recompose"], limit)]
         held = await db.fetch(HOLD, collection.id, ids)
-        changed = [record for found in held if (record := _made_anew(collection.text_from, found)) is not None]
+        changed = [record for found in held if (record := _recomposed(collection.text_from, found)) is not None]
         if changed:
             await putting.put_on(db, collection, changed, limits, now, putting.receipts, notify=True)
         await db.execute(RECOMPOSED, collection.id, ids[-1] if len(ids) == limit else None)
     return len(ids) or 1
 
 
-def _made_anew(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row
+def _recomposed(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row
     """Recompose one text. A record that has none of the new attributes keeps its text."""
     attributes = json.loads(row["attributes"])
     try:

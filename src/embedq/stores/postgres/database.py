@@ -90,11 +90,14 @@ class Database:
             seconds, isolated = None if end is None else max(0.0, end - monotonic()), self._isolated
             try:
                 pool = self._pool.here()
-                terms = self._on_our_terms
-                async with pool.connection(lane, seconds) as connection, terms(connection, lane, only_calls=only_calls):
+                settings = self._with_settings
+                async with (
+                    pool.connection(lane, seconds) as connection,
+                    settings(connection, lane, only_calls=only_calls),
+                ):
                     return await work(connection)
             except Fault as error:
-                self._take_note(error)
+                self._learn_from(error)
                 again = is_undone(error) or (repeat and is_lost(error)) or (_was_not_isolated(error) and not isolated)
                 if not again or attempt == TRIES - 1:
                     raise translated(error, self.address.shown) from error
@@ -110,7 +113,7 @@ class Database:
                     await connection.execute(OWN_PATH_HERE)
                 yield connection
         except Fault as error:
-            self._take_note(error)
+            self._learn_from(error)
             raise translated(error, self.address.shown) from error
 
     def woke(self) -> None:
@@ -135,7 +138,7 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def _on_our_terms(self, connection: Connection, lane: Lane, *, only_calls: bool) -> AsyncIterator[None]:
+    async def _with_settings(self, connection: Connection, lane: Lane, *, only_calls: bool) -> AsyncIterator[None]:
         """Open a transaction with our settings, where a pooler's sessions have others."""
         pooled = self.address.pooler
         bounded = pooled and lane is not Lane.OTHERS
@@ -149,7 +152,7 @@ class Database:
                 await connection.execute(f"SET LOCAL lock_timeout = {int(lane)}")
             yield
 
-    def _take_note(self, error: BaseException) -> None:
+    def _learn_from(self, error: BaseException) -> None:
         """Learn from an error: a host that is down or has become a standby has no usable connections left."""
         if is_lost(error) or state_of(error) == READ_ONLY:
             self._pool.here().forget()

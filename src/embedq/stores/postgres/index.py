@@ -17,8 +17,8 @@ from embedq.telemetry import Event
 WORTH = 20_000  # vectors: below, an exact scan is as fast
 OVERDUE = 10  # times as many: from there on search is slow enough that the queue is not waited for
 MOST_VECTOR, MOST_HALF = 2_000, 4_000  # dimensions that HNSW can index, as floats and as half floats
-REST_SECONDS = 600.0  # after a failed build: each try may cost the server minutes
-CLAIM_SECONDS, LOOK_SECONDS = 30.0, 0.05  # for a build to start, and between two checks whether it has
+RETRY_SECONDS = 600.0  # after a failed build: each try may cost the server minutes
+CLAIM_SECONDS, POLL_SECONDS = 30.0, 0.05  # for a build to start, and between two checks whether it has
 CLOSE_SECONDS = 5.0
 
 SHAPE = """
@@ -108,7 +108,7 @@ class Indexes:
         """Build in this database, from this many vectors on."""
         self._database = database
         self._worth = worth
-        self._rests_until: dict[int, float] = {}
+        self._retry_at: dict[int, float] = {}
         self._left_to_others: set[int] = set()
 
     async def build_one(self) -> int:
@@ -116,7 +116,7 @@ class Indexes:
         for row in await self._database.fetch(UNINDEXED):
             if row["dimensions"] > MOST_HALF or not is_due(row["stored"], row["open"], self._worth):
                 continue
-            if self._rests_until.get(row["id"], 0.0) <= time.monotonic() and self._is_ours(row):
+            if self._retry_at.get(row["id"], 0.0) <= time.monotonic() and self._is_ours(row):
                 shape = Shape(row["id"], row["dimensions"], indexed=False)
                 if await self._build(shape, row):
                     return 1
@@ -127,7 +127,7 @@ class Indexes:
         if not row["ours"] and row["id"] not in self._left_to_others:
             self._left_to_others.add(row["id"])
             reason = f"only {row['owner']} may build it: let a worker run as that role"
-            self._tell("not_built", row, level="warning", reason=reason)
+            self._report("not_built", row, level="warning", reason=reason)
         return bool(row["ours"])
 
     async def _build(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
@@ -139,27 +139,27 @@ class Indexes:
             if fresh is None or fresh.indexed:  # another process was faster
                 return False
             broken = await claim.fetchval(FOUND, shape.index)
-            building = asyncio.create_task(self._told(shape, row))
+            building = asyncio.create_task(self._build_and_report(shape, row))
             try:
-                await _begun(claim, shape, broken, building)
+                await _wait_until_begun(claim, shape, broken, building)
             except BaseException:
                 building.cancel()
                 await asyncio.gather(building, return_exceptions=True)
                 raise
         return await building
 
-    async def _told(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
+    async def _build_and_report(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
         """Build, and report its start and its end."""
         began_at = time.monotonic()
-        self._tell("building", row)
+        self._report("building", row)
         try:
             await self._create(shape)
         except (StoreError, asyncio.CancelledError) as error:
-            self._rests_until[shape.space] = time.monotonic() + REST_SECONDS
+            self._retry_at[shape.space] = time.monotonic() + RETRY_SECONDS
             reason = str(error) or "it was told to stop"
-            self._tell("not_built", row, level="warning", seconds=time.monotonic() - began_at, reason=reason)
+            self._report("not_built", row, level="warning", seconds=time.monotonic() - began_at, reason=reason)
             raise
-        self._tell("built", row, seconds=time.monotonic() - began_at)
+        self._report("built", row, seconds=time.monotonic() - began_at)
         return True
 
     async def _create(self, shape: Shape) -> None:
@@ -181,7 +181,7 @@ class Indexes:
             with contextlib.suppress(*Fault):
                 await db.close(timeout=CLOSE_SECONDS)  # if cancelled, it waits for the server to release its locks
 
-    def _tell(self, act: str, row: Any, *, level: str = "info", **facts: object) -> None:  # noqa: ANN401 a row
+    def _report(self, act: str, row: Any, *, level: str = "info", **facts: object) -> None:  # noqa: ANN401 a row
         self._database.telemetry.emit(
             Event.INDEX,
             level=level,
@@ -194,10 +194,10 @@ class Indexes:
         )
 
 
-async def _begun(claim: Connection, shape: Shape, broken: int | None, building: asyncio.Task[bool]) -> None:
+async def _wait_until_begun(claim: Connection, shape: Shape, broken: int | None, building: asyncio.Task[bool]) -> None:
     """Hold the claim until others can see that the build has started; an aborted index does not count."""
     until = time.monotonic() + CLAIM_SECONDS
     while time.monotonic() < until:
-        done, _ = await asyncio.wait([building], timeout=LOOK_SECONDS)
+        done, _ = await asyncio.wait([building], timeout=POLL_SECONDS)
         if done or await claim.fetchval(FOUND, shape.index) not in {None, broken}:
             return

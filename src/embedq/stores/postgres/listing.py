@@ -16,7 +16,7 @@ from embedq.stores.postgres.moments import NOW, milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class JobList:
     """Where jobs are listed from, in which order, and how a cursor is written and read."""
 
     source: str
@@ -42,26 +42,26 @@ WHERE c.name IS NOT NULL AND {{conditions}} ORDER BY {{order}} LIMIT {{limit}}
 # A pending job is waiting or ready: waiting jobs come first, as they are due, then ready ones in queue order.
 # The rows are chosen before anything is joined to them, so that no plan reads them all.
 CHOSEN = """
-(SELECT q.* FROM embedq.{room} q JOIN embedq.collection c ON c.id = q.collection AND c.name IS NOT NULL
+(SELECT q.* FROM embedq.{table} q JOIN embedq.collection c ON c.id = q.collection AND c.name IS NOT NULL
  WHERE {{chosen}} ORDER BY {order} LIMIT {{limit}}) q JOIN embedq.job j ON j.id = q.job
 """
 CHOSEN_TENANT = f"(q.job >> {SPACE_BITS}) IN (SELECT x.rid FROM embedq.record x WHERE x.tenant = ${{0}})"
 MOMENT = "timestamptz 'epoch' + interval '1 microsecond' * "
-ROOMS = (
-    Room(
-        source=CHOSEN.format(room="later", order="q.due, q.job"),
+PENDING_LISTS = (
+    JobList(
+        source=CHOSEN.format(table="later", order="q.due, q.job"),
         place="concat_ws('.', 0, round(extract(epoch FROM q.due) * 1000000), q.job)",
         order="q.due, q.job",
         after=f"(q.due, q.job) > ({MOMENT}${{0}}::bigint, ${{1}})",
     ),
-    Room(
-        source=CHOSEN.format(room="ready", order="q.space, q.key, q.job"),
+    JobList(
+        source=CHOSEN.format(table="ready", order="q.space, q.key, q.job"),
         place="concat_ws('.', 1, q.space, q.key, q.job)",
         order="q.space, q.key, q.job",
         after="(q.space, q.key, q.job) > (${0}, ${1}, ${2})",
     ),
 )
-EVERYWHERE = Room(source="embedq.job j", place="j.id::text", order="j.id DESC", after="j.id < ${0}")
+ALL_JOBS = JobList(source="embedq.job j", place="j.id::text", order="j.id DESC", after="j.id < ${0}")
 STATUS = {
     JobStatus.PENDING: "j.status = 0",
     JobStatus.PROCESSING: "j.status = 0 AND h.job IS NOT NULL",
@@ -109,7 +109,7 @@ async def job(db: Connection, wanted: JobId) -> Job | None:
     named = parse(wanted)
     if named is None:
         return None
-    rows = await _select(db, EVERYWHERE, 1, ["j.id = $1", "j.serial = $2"], list(named))
+    rows = await _select(db, ALL_JOBS, 1, ["j.id = $1", "j.serial = $2"], list(named))
     return _job(rows[0]) if rows else None
 
 
@@ -118,7 +118,7 @@ async def jobs(db: Connection, which: JobFilter, limit: int, cursor: str | None)
     conditions, values = await _conditions(db, which)
     if which.status is not JobStatus.PENDING:
         rows = await _select(
-            db, EVERYWHERE, limit, conditions, values, after=None if cursor is None else [number(cursor)]
+            db, ALL_JOBS, limit, conditions, values, after=None if cursor is None else [number(cursor)]
         )
     else:
         rows = await _pending(db, limit, conditions, values, cursor)
@@ -130,11 +130,11 @@ async def _pending(
 ) -> list[Any]:
     """List the waiting jobs, then the ready ones, from the cursor on."""
     first, *place = [0] if cursor is None else [number(part) for part in cursor.split(".")]
-    if first >= len(ROOMS) or (cursor is not None and len(place) != ROOMS[first].after.count("$")):
+    if first >= len(PENDING_LISTS) or (cursor is not None and len(place) != PENDING_LISTS[first].after.count("$")):
         raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
     rows: list[Any] = []
-    for room in ROOMS[first:]:
-        rows += await _select(db, room, limit - len(rows), conditions, values, after=place or None)
+    for job_list in PENDING_LISTS[first:]:
+        rows += await _select(db, job_list, limit - len(rows), conditions, values, after=place or None)
         place = []
         if len(rows) == limit:
             break
@@ -161,7 +161,7 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[list[str], list
 
 async def _select(
     db: Connection,
-    room: Room,
+    job_list: JobList,
     limit: int,
     conditions: Sequence[str],
     values: Sequence[Any],
@@ -171,12 +171,12 @@ async def _select(
     """Read some jobs of a list, after a position in it."""
     asked = list(conditions)
     if after is not None:
-        asked.append(room.after.format(*range(len(values) + 1, len(values) + 1 + len(after))))
+        asked.append(job_list.after.format(*range(len(values) + 1, len(values) + 1 + len(after))))
     chosen = [condition for condition in asked if condition.startswith(("q.", "(q."))]
     rest = [condition for condition in asked if condition not in chosen]
-    source = room.source.format(chosen=" AND ".join(chosen) or "true", limit=limit)
+    source = job_list.source.format(chosen=" AND ".join(chosen) or "true", limit=limit)
     statement = JOBS.format(
-        source=source, place=room.place, order=room.order, conditions=" AND ".join(rest) or "true", limit=limit
+        source=source, place=job_list.place, order=job_list.order, conditions=" AND ".join(rest) or "true", limit=limit
     )
     rows: Sequence[Any] = await db.fetch(statement, *values, *(after or ()))
     return rows

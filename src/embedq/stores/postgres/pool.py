@@ -30,7 +30,7 @@ class Lane(IntEnum):
     WAITING_WRITERS = 250
 
 
-ROOM = {Lane.WRITERS: 4, Lane.WAITING_WRITERS: 2}  # of MOST
+CAPACITY = {Lane.WRITERS: 4, Lane.WAITING_WRITERS: 2}  # of MOST
 
 
 class LoopPool:
@@ -41,9 +41,9 @@ class LoopPool:
         self._connect = connect
         self._sessions = sessions
         self._idle: list[tuple[Connection, Lane]] = []
-        self._room = asyncio.Semaphore(MOST)
+        self._capacity = asyncio.Semaphore(MOST)
         self._lent = 0
-        self._lanes = {lane: asyncio.Semaphore(most) for lane, most in ROOM.items()}
+        self._lanes = {lane: asyncio.Semaphore(most) for lane, most in CAPACITY.items()}
 
     @asynccontextmanager
     async def connection(self, lane: Lane = Lane.OTHERS, seconds: float | None = None) -> AsyncIterator[Connection]:
@@ -73,13 +73,13 @@ class LoopPool:
     @asynccontextmanager
     async def _turn(self, lane: Lane, seconds: float | None) -> AsyncIterator[None]:
         """Wait for capacity in a lane."""
-        room = self._lanes.get(lane)
-        if room is None:
+        capacity = self._lanes.get(lane)
+        if capacity is None:
             yield
             return
         try:
             async with asyncio.timeout(seconds):
-                await room.acquire()
+                await capacity.acquire()
         except TimeoutError as error:
             raise StoreBusy(
                 "all connections for writing wait for transactions that are open elsewhere: nothing was written; "
@@ -88,12 +88,12 @@ class LoopPool:
         try:
             yield
         finally:
-            room.release()
+            capacity.release()
 
     @asynccontextmanager
     async def _lending(self) -> AsyncIterator[None]:
         """Wait for capacity, and count what is lent."""
-        async with self._room:
+        async with self._capacity:
             self._lent += 1
             try:
                 yield

@@ -25,7 +25,7 @@ SELECT pg_catalog.set_config('role', o.name, true) FROM ({OWNER}) o WHERE o.ours
 """
 # The owner of a schema with our name, if that is neither us nor a role that we trust anyway: it could put functions
 # into the schema that are then called instead of ours.
-STRANGER = """
+FOREIGN_OWNER = """
 SELECT r.rolname FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner
 JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()
 WHERE n.nspname = 'embedq' AND NOT r.rolsuper AND r.oid <> d.datdba AND NOT pg_catalog.pg_has_role(r.oid, 'MEMBER')

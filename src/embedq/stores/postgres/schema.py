@@ -100,10 +100,10 @@ async def _migrate(connection: Connection, address: Address) -> None:
 
 async def _check_owner(connection: Connection, address: Address) -> None:
     """Refuse to upgrade without the rights: the server would name a right that should not be granted."""
-    found, stranger = await rights.owner(connection), await connection.fetchval(rights.STRANGER)
-    if found is None and stranger is not None:
+    found, foreign = await rights.owner(connection), await connection.fetchval(rights.FOREIGN_OWNER)
+    if found is None and foreign is not None:
         raise StoreUnusable(
-            f"the schema embedq of {address.shown} belongs to {stranger}, who could put anything into it: drop it, or "
+            f"the schema embedq of {address.shown} belongs to {foreign}, who could put anything into it: drop it, or "
             "ALTER SCHEMA embedq OWNER to the role that runs `embedq init`"
         )
     if found is not None and not found[1]:

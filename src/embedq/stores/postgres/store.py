@@ -62,5 +62,5 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPla
 
     async def close(self) -> None:
         """See `ports.Store`."""
-        await self.stop_looking()
+        await self.stop_gathering()
         await self._database.close()

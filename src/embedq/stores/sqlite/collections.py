@@ -108,7 +108,7 @@ def recompose(tx: Transaction, limit: int, now: int, *, arms: bool = True) -> in
         return 0
     collection, after = find(tx.db, row[0]), row[1]
     records = tx.db.execute(NEXT_TO_RECOMPOSE, (collection.id, after, limit)).fetchall()
-    changed = [made for record in records if (made := _made_anew(collection, record)) is not None]
+    changed = [made for record in records if (made := _recomposed(collection, record)) is not None]
     for rid, old, text in changed:
         tx.db.execute("UPDATE embedq_record SET text = ?, hash = ? WHERE rid = ?", (text, hash_of(text), rid))
         tx.remember_words(rid, old)
@@ -122,7 +122,7 @@ def recompose(tx: Transaction, limit: int, now: int, *, arms: bool = True) -> in
     return len(records) or 1
 
 
-def _made_anew(collection: Found, record: tuple[int, str, bytes, str, str]) -> tuple[int, str, str] | None:
+def _recomposed(collection: Found, record: tuple[int, str, bytes, str, str]) -> tuple[int, str, str] | None:
     """Recompose one text. A record that has none of the new attributes keeps its text."""
     rid, _, old_hash, old, attributes = record
     try:

@@ -36,7 +36,7 @@ class File:
         self.telemetry = telemetry
         install(path)
         self.wake = Wake()
-        self._said = ""
+        self._reported = ""
         self.follower = Follower(lambda: connect(path, read_only=True), Path(f"{path}.index"), telemetry)
         self._searches = ThreadPoolExecutor(SEARCHES, thread_name_prefix="embedq-search")
         self._saved: Future[None] = Future()
@@ -100,7 +100,7 @@ class File:
         """Report a commit, on the writer's thread."""
         if transaction.wakes:
             self.wake.call()
-        for job, reason in transaction.buried:
+        for job, reason in transaction.dead_letters:
             self.telemetry.emit(Event.JOB_FAILED, level="error", jobId=str(job), reason=reason)
         for count, seconds in transaction.stored:
             self.telemetry.emit(Event.STORED, level="debug", count=count, seconds=seconds)
@@ -109,14 +109,14 @@ class File:
         """Handle a commit of some process, maybe this one; called on the watcher's thread."""
         self.wake.call()
         self.follower.poke()
-        self._said = ""
+        self._reported = ""
 
     def _trouble(self, error: Exception) -> None:
         """Report that the watcher failed; once for the same error in a row."""
-        said = f"{type(error).__name__}: {error}"
-        if said != self._said:
-            self._said = said
-            self.telemetry.emit(Event.STORE_TROUBLE, level="error", act="watch", error=said)
+        message = f"{type(error).__name__}: {error}"
+        if message != self._reported:
+            self._reported = message
+            self.telemetry.emit(Event.STORE_TROUBLE, level="error", act="watch", error=message)
 
 
 def install(path: Path) -> None:

@@ -145,7 +145,7 @@ class Follower:
         self._keep([followed for key, followed in self._followed.items() if key.collection in alive])
         self._keep(advance(self._connection, list(self._followed.values())))
         self._version = version
-        self._tell_unreadable()
+        self._report_unreadable()
 
     def _keep(self, kept: Sequence[Followed]) -> None:
         keys = {followed.key for followed in kept}
@@ -153,7 +153,7 @@ class Follower:
             self._telemetry.emit(Event.INDEX, level="debug", act="dropped", index=str(key))
         self._followed = {followed.key: followed for followed in kept}
 
-    def _tell_unreadable(self) -> None:
+    def _report_unreadable(self) -> None:
         for followed in self._followed.values():
             if rids := followed.unreadable:
                 facts = {"index": str(followed.key), "vectors": len(rids), "records": rids[:10]}

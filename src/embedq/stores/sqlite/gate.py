@@ -13,8 +13,8 @@ from pathlib import Path
 from embedq.errors import StoreUnusable
 from embedq.stores.sqlite.private import open_lock
 
-PATIENCE = 0.5  # seconds: how long a stopped holder can delay a writer
-COURTESY = 0.02  # seconds: how long bulk work lets others go first
+WAIT_SECONDS = 0.5  # seconds: how long a stopped holder can delay a writer
+YIELD_SECONDS = 0.02  # seconds: how long bulk work lets others go first
 FIRST_PAUSE, LONGEST_PAUSE = 0.0001, 0.0005
 
 
@@ -34,16 +34,16 @@ class Gate:
 
     def enter(self, *, bulk: bool) -> None:
         """Wait for our turn, within the deadline."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         if bulk:
             _wait(lambda: _taken(self._bulk), deadline)
-            if _wait(self._slip_in, time.monotonic() + COURTESY):
+            if _wait(self._try_enter, time.monotonic() + YIELD_SECONDS):
                 return
         _wait(lambda: _taken(self._next), deadline)
         _wait(lambda: _taken(self._lock), deadline)
         fcntl.flock(self._next, fcntl.LOCK_UN)
 
-    def _slip_in(self) -> bool:
+    def _try_enter(self) -> bool:
         """Enter if no process is inside or next in the queue."""
         if not _taken(self._next):
             return False

@@ -10,14 +10,14 @@ class Turns:
 
     def __init__(self) -> None:
         """Start unlocked."""
-        self._door = Lock()
+        self._entry = Lock()
         self._left = Condition(Lock())
         self._readers = 0
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Hold it together with other readers. Not reentrant: a writer between the two would deadlock."""
-        with self._door, self._left:
+        with self._entry, self._left:
             self._readers += 1
         try:
             yield
@@ -29,6 +29,6 @@ class Turns:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold it alone."""
-        with self._door, self._left:
+        with self._entry, self._left:
             self._left.wait_for(lambda: self._readers == 0)
             yield

@@ -52,12 +52,12 @@ class SqliteQueue:
         """Settle and lease in one transaction. Writers are serialised here, so no job is ever busy."""
         news = self._file.wake.news
 
-        def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Parcel | timedelta | None]:
+        def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Batch | timedelta | None]:
             moment = stamp(now, tx.now)
             return settle(tx, moment), None if then is None else leasing.take(tx, then, self._turns, moment)
 
-        jobs, parcel = await self._file.write(work, bulk=True)
-        following = leasing.unpack(parcel, self._given)
+        jobs, batch = await self._file.write(work, bulk=True)
+        following = leasing.unpack(batch, self._given)
         if then is not None and not then.prefetch and not following.leases:
             self._file.wake.found_nothing(news)
         return Settled(jobs=jobs, next=following)

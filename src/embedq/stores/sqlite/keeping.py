@@ -57,11 +57,11 @@ DELETE FROM embedq_spare WHERE rowid IN (SELECT rowid FROM embedq_spare WHERE pa
 """
 
 # Tombstones of vectors, once every following index has long seen them.
-OLD_SIGNS = """
+OLD_TOMBSTONES = """
 SELECT v.seq FROM embedq_vector v INDEXED BY embedq_vector_gone LEFT JOIN embedq_record x ON x.rid = v.record
 WHERE v.embedding IS NULL AND (x.rid IS NULL OR x.valid_to < ?) ORDER BY v.seq LIMIT ?
 """
-REMOVE_SIGNS = "DELETE FROM embedq_vector WHERE seq IN (SELECT value FROM json_each(?))"
+REMOVE_TOMBSTONES = "DELETE FROM embedq_vector WHERE seq IN (SELECT value FROM json_each(?))"
 FORGOTTEN = "UPDATE embedq_control SET value = max(value, ?) WHERE name = 'forgotten_seq'"
 
 TO_CANCEL = """
@@ -102,8 +102,8 @@ def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[
     """Compare a range of records with their vectors by reading them; repair the list of missing ones."""
     collection = find(tx.db, name)
     rows = tx.db.execute(WALK, (collection.id, after or "", limit)).fetchall()
-    mended = note_missing(tx, [rid for rid, _ in rows], collection.id, collection.space)
-    return mended, rows[-1][1] if len(rows) == limit else None
+    repaired = note_missing(tx, [rid for rid, _ in rows], collection.id, collection.space)
+    return repaired, rows[-1][1] if len(rows) == limit else None
 
 
 class _Live(NamedTuple):
@@ -236,13 +236,13 @@ def purge(tx: Transaction, jobs: Sequence[int], before: int, limit: int) -> int:
         tx.tally(collection, **{COLUMN[status]: -count})
     spare = tx.db.execute(OLD_SPARE, (before, limit)).rowcount
     tx.db.execute(FORGET, (before,))
-    return len(rows) + spare + _forget_signs(tx, before, limit)
+    return len(rows) + spare + _remove_tombstones(tx, before, limit)
 
 
-def _forget_signs(tx: Transaction, before: int, limit: int) -> int:
+def _remove_tombstones(tx: Transaction, before: int, limit: int) -> int:
     """Remove old tombstones; a saved index that has not seen them must be rebuilt."""
-    signs = [seq for (seq,) in tx.db.execute(OLD_SIGNS, (before, limit))]
-    if signs:
-        tx.db.execute(REMOVE_SIGNS, (ids(signs),))
-        tx.db.execute(FORGOTTEN, (signs[-1],))
-    return len(signs)
+    tombstones = [seq for (seq,) in tx.db.execute(OLD_TOMBSTONES, (before, limit))]
+    if tombstones:
+        tx.db.execute(REMOVE_TOMBSTONES, (ids(tombstones),))
+        tx.db.execute(FORGOTTEN, (tombstones[-1],))
+    return len(tombstones)

@@ -89,7 +89,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Batch:
     """What the writer took for a worker: raw rows. Leases are made from them on the caller's thread."""
 
     taken: Sequence[Taken]
@@ -104,7 +104,7 @@ class Parcel:
     listed: str
 
 
-def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelta | None:
+def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Batch | timedelta | None:
     """Lease a batch of one space; if there is none, return how long until something may be due."""
     _promote(tx.db, now)
     asked = listed_names(ask.spaces)
@@ -112,18 +112,18 @@ def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelt
     taken, space = _take(tx.db, [(id_, key) for id_, key, _ in found], ask, turns)
     if not taken:
         return _until_due(tx.db, asked, now)
-    return _parcel(tx.db, taken, (space, next(name for id_, _, name in found if id_ == space)), ask, now)
+    return _write_lease(tx.db, taken, (space, next(name for id_, _, name in found if id_ == space)), ask, now)
 
 
-def unpack(parcel: Parcel | timedelta | None, given: GivenLeases) -> Leased:
+def unpack(batch: Batch | timedelta | None, given: GivenLeases) -> Leased:
     """Make leases of what was taken, on the caller's thread, and cache them."""
-    if not isinstance(parcel, Parcel):
-        return Leased(again_after=parcel)
-    leases = _leases(parcel)
-    counted = sums([row[2] for row in parcel.taken], [row[0] % LANE for row in parcel.taken])
+    if not isinstance(batch, Batch):
+        return Leased(again_after=batch)
+    leases = _leases(batch)
+    counted = sums([row[2] for row in batch.taken], [row[0] % LANE for row in batch.taken])
     jobs = [lease.job_id for lease in leases]
-    right = (parcel.token, parcel.nonce)
-    given.remember(GivenLease(*right, parcel.worker, parcel.space, parcel.since, jobs, parcel.listed, counted))
+    right = (batch.token, batch.nonce)
+    given.remember(GivenLease(*right, batch.worker, batch.space, batch.since, jobs, batch.listed, counted))
     return Leased(leases=leases)
 
 
@@ -156,12 +156,12 @@ def _take(
         return [], 0
     _, space = min(waiting)
     if not turns.lowest_first():
-        return _stretch(db, space, 0, SOLO_LANES, ask.limit), space
+        return _read_range(db, space, 0, SOLO_LANES, ask.limit), space
     (lowest,) = db.execute(LOWEST_LANE, (space, SOLO_LANES)).fetchone()
     lane = lowest // LANE * LANE
-    taken = _stretch(db, space, lane, SOLO_LANES, ask.limit)
+    taken = _read_range(db, space, lane, SOLO_LANES, ask.limit)
     if lane and len(taken) < ask.limit:
-        taken += _stretch(db, space, 0, lane, ask.limit - len(taken))
+        taken += _read_range(db, space, 0, lane, ask.limit - len(taken))
     return taken, space
 
 
@@ -172,18 +172,20 @@ def _take_alone(
     for space in spaces:
         (key,) = db.execute(SOLO, (space, SOLO_LANES)).fetchone()
         if key is not None and (turns.solo_first() or nothing_else):
-            return _stretch(db, space, SOLO_LANES, 2 * SOLO_LANES, 1), space
+            return _read_range(db, space, SOLO_LANES, 2 * SOLO_LANES, 1), space
     return None
 
 
-def _stretch(db: sqlite3.Connection, space: int, low: int, high: int, limit: int) -> list[Taken]:
+def _read_range(db: sqlite3.Connection, space: int, low: int, high: int, limit: int) -> list[Taken]:
     taken: list[Taken] = db.execute(TAKE, (space, low, high, limit)).fetchall()
     if taken:
         db.execute(REMOVE, (space, low, taken[-1][0], taken[-1][1]))
     return taken
 
 
-def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, SpaceId], ask: Ask, now: int) -> Parcel:
+def _write_lease(
+    db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, SpaceId], ask: Ask, now: int
+) -> Batch:
     """Write the lease."""
     until = now + span(ask.span)
     worker = number_of(db, ask.worker, now)
@@ -191,13 +193,13 @@ def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, Sp
     nonce = secrets.randbits(62)
     token = db.execute(LEASE, (worker, space[0], now, now, until, listed, nonce)).lastrowid or 0
     known = names(db, list({row[2] for row in taken}))
-    return Parcel(taken, known, token, nonce, worker, *space, now, until, listed)
+    return Batch(taken, known, token, nonce, worker, *space, now, until, listed)
 
 
-def _leases(parcel: Parcel) -> list[Lease]:
+def _leases(batch: Batch) -> list[Lease]:
     """Make the leases. What is the same for many is made once."""
-    taken, known, space = parcel.taken, parcel.known, parcel.space_name
-    right = (parcel.token, parcel.nonce, when(parcel.until))
+    taken, known, space = batch.taken, batch.known, batch.space_name
+    right = (batch.token, batch.nonce, when(batch.until))
     facts = {packed: _unpacked(packed) for packed in {row[6] for row in taken}}
     ends = {collection: (retry, *right) for collection, (_, retry) in known.items()}
     names_ = {collection: name or "" for collection, (name, _) in known.items()}

@@ -29,13 +29,13 @@ NEWEST = "j.record DESC, j.space DESC"
 NEWEST_OF_NAMED = "+j.record DESC, +j.space DESC"
 
 # Ready jobs after a queue position, and waiting jobs.
-LINE = """
+READY = """
 SELECT space, key, job FROM embedq_ready
 WHERE (space, key, job) > (?, ?, ?) AND (?4 IS NULL OR collection = ?4) AND (?6 IS NULL OR EXISTS (
   SELECT 1 FROM embedq_job j JOIN embedq_record x ON x.rid = j.record WHERE j.id = job AND x.tenant = ?6))
 ORDER BY space, key, job LIMIT ?5
 """
-WAITING_ROOM = """
+WAITING = """
 SELECT l.due, l.job FROM embedq_later l CROSS JOIN embedq_job j ON j.id = l.job
 WHERE (l.due, l.job) > (?, ?) AND (?3 IS NULL OR j.collection = ?3)
   AND (?5 IS NULL OR EXISTS (SELECT 1 FROM embedq_record x WHERE x.rid = j.record AND x.tenant = ?5))
@@ -116,10 +116,10 @@ def _pending(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str |
     place = _place(cursor, 2, 3) if cursor else [0, 0]
     found: list[tuple[int, ...]] = []
     if len(place) == 2:  # noqa: PLR2004 due, job
-        found = db.execute(WAITING_ROOM, (*place, collection, limit, which.tenant)).fetchall()
+        found = db.execute(WAITING, (*place, collection, limit, which.tenant)).fetchall()
         place = [0, 0, 0]
     if len(found) < limit:
-        found += db.execute(LINE, (*place, collection, limit - len(found), which.tenant)).fetchall()
+        found += db.execute(READY, (*place, collection, limit - len(found), which.tenant)).fetchall()
     listed = json.dumps([row[-1] for row in found])
     rows = {row[0]: row for row in _select(db, ["j.id IN (SELECT value FROM json_each(?))"], [listed], "", limit)}
     shown = [_job(rows[row[-1]], {}) for row in found if row[-1] in rows]

@@ -80,7 +80,7 @@ class _There(NamedTuple):
         return rules.arms(ask, read_status(self.status), reason=reason, same_text=self.hash == ask.hash)
 
 
-NOBODY = _There("", 0, None, None, None, None, None)  # a record that the queue does not have
+UNKNOWN = _There("", 0, None, None, None, None, None)  # a record that the queue does not have
 
 
 def claim(tx: Transaction, path: object) -> None:
@@ -128,13 +128,13 @@ def enqueue(tx: Transaction, name: str, arms: Sequence[Arm], now: int) -> list[Q
     """Store what the corpus reports of these records, and arm the jobs that the rules say."""
     collection = find(tx.db, name)
     there = _look_up(tx.db, collection, [ask.id for ask in arms])
-    wanted = [ask for ask in arms if there.get(ask.id, NOBODY).arms(ask)]
+    wanted = [ask for ask in arms if there.get(ask.id, UNKNOWN).arms(ask)]
     _mirror(tx, collection, [ask for ask in arms if ask in wanted or ask.id in there], now)
     there = _look_up(tx.db, collection, [ask.id for ask in arms])
     armed = _arm(tx, collection, [(ask, there[ask.id]) for ask in wanted], now)
     for ask in arms:
-        _raise(tx, collection, ask, there.get(ask.id, NOBODY), armed)
-    return [_queued(there.get(ask.id, NOBODY), armed) for ask in arms]
+        _raise(tx, collection, ask, there.get(ask.id, UNKNOWN), armed)
+    return [_queued(there.get(ask.id, UNKNOWN), armed) for ask in arms]
 
 
 def _raise(tx: Transaction, collection: Found, ask: Arm, row: _There, armed: dict[int, int]) -> None:

@@ -34,7 +34,7 @@ NOTE_CRASHES = """
 UPDATE embedq_job SET token = ?1, nonce = ?2, started_at = ?3, worker = ?4, crashes = e.value ->> 1
 FROM json_each(?5) e WHERE embedq_job.id = e.value ->> 0
 """
-BURY = "UPDATE embedq_job SET status = 3, completed_at = ?, last_at = ?, reason = ?, error = ?, hash = ? WHERE id = ?"
+FAIL = "UPDATE embedq_job SET status = 3, completed_at = ?, last_at = ?, reason = ?, error = ?, hash = ? WHERE id = ?"
 
 # Extend leases that still exist, expired or not.
 RENEW = """
@@ -80,19 +80,19 @@ def rescue(tx: Transaction, dead: Sequence[WorkerId], unrenewed_for: timedelta |
         tx.db.execute(END_LEASE, (token,))
         lost = {row: counted for row, (counted, end) in ends.items() if isinstance(end, GiveUp)}
         for row, counted in lost.items():
-            _bury(tx, row, counted, now)
+            _fail(tx, row, counted, now)
         queue(tx, [row.id for row in rows if row not in lost])
         rescued += [_rescued(row, counted, name, lost=row in lost) for row, (counted, _) in ends.items()]
     return rescued
 
 
-def _bury(tx: Transaction, row: _Back, crashes: int, now: int) -> None:
+def _fail(tx: Transaction, row: _Back, crashes: int, now: int) -> None:
     """Make a job that crashed its workers a dead letter."""
     fault = write_fault(rules.crash_fault(crashes))
-    tx.db.execute(BURY, (now, now, Reason.CRASH_LOOP, fault, row.hash, row.id))
+    tx.db.execute(FAIL, (now, now, Reason.CRASH_LOOP, fault, row.hash, row.id))
     tx.db.execute(GIVE_UP, (row.hash, Reason.CRASH_LOOP, row.record))
     tx.tally(row.collection, open_=-1, failed=1)
-    tx.buried.append((row.id, Reason.CRASH_LOOP))
+    tx.dead_letters.append((row.id, Reason.CRASH_LOOP))
 
 
 def _rescued(row: _Back, crashes: int, worker: str | None, *, lost: bool) -> Rescued:

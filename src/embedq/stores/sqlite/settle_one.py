@@ -208,7 +208,7 @@ def _give_up(tx: Transaction, row: _Row, lease: Lease, how: GiveUp, now: int) ->
     tx.db.execute(CLOSE, (FAILED, now, how.reason, lease.hash, row.id))
     tx.db.execute(GIVE_UP, (lease.hash, how.reason, row.record))
     if how.note is Note.REFUSAL:  # no worker reports this dead letter
-        tx.buried.append((row.id, how.reason))
+        tx.dead_letters.append((row.id, how.reason))
     return FAILED
 
 

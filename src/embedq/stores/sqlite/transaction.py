@@ -33,7 +33,7 @@ UPDATE embedq_tally SET open = open + ?, completed = completed + ?, failed = fai
 class Transaction:
     """One BEGIN IMMEDIATE. Several callers may share it; each has its own savepoint."""
 
-    __slots__ = ("buried", "db", "fresh", "now", "stored", "wakes", "words")
+    __slots__ = ("db", "dead_letters", "fresh", "now", "stored", "wakes", "words")
 
     def __init__(self, db: sqlite3.Connection, now: int) -> None:
         """Use this connection, at this moment."""
@@ -42,17 +42,17 @@ class Transaction:
         self.words: dict[int, str | None] = {}  # record: what the word index held of it when the transaction began
         self.fresh: list[tuple[int, int]] = []  # ranges of records that are new in this transaction
         self.stored: list[tuple[int, float]] = []  # number of vectors, with their mean seconds
-        self.buried: list[tuple[int, str]] = []  # jobs that became dead letters here, not reported by a worker, and why
+        self.dead_letters: list[tuple[int, str]] = []  # not reported by a worker: job, and why
         self.wakes = False  # something became ready
 
     def mark(self) -> tuple[int, int, int]:
         """Return how much is noted for the end."""
-        return len(self.fresh), len(self.stored), len(self.buried)
+        return len(self.fresh), len(self.stored), len(self.dead_letters)
 
     def forget_since(self, mark: tuple[int, int, int]) -> None:
         """Discard what was noted by work that is rolled back."""
-        fresh, stored, buried = mark
-        del self.fresh[fresh:], self.stored[stored:], self.buried[buried:]
+        fresh, stored, dead_letters = mark
+        del self.fresh[fresh:], self.stored[stored:], self.dead_letters[dead_letters:]
 
     def remember_words(self, record: int, indexed: str | None) -> None:
         """Note that a record's text changes. Only the first note counts: the index is written once, at the end."""

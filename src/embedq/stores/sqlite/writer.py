@@ -83,9 +83,9 @@ class Writer:
         self._checkpointer.truncate()
         self._db.close()
         self._gate.close()
-        self._turn_away()
+        self._refuse_late()
 
-    def _turn_away(self) -> None:
+    def _refuse_late(self) -> None:
         """Refuse calls that arrived while closing."""
         late = []
         while not self._calls.empty():

@@ -24,14 +24,14 @@ class SharedServer:
         self._binaries = binaries
         self._fsync = fsync
         name = f"postgres{version}" if binaries is None else f"postgres{version}-{binaries.parent.name}"
-        self._door = folder / f"{name}.door"
+        self._lock_path = folder / f"{name}.door"
         self._note_path = folder / f"{name}.json"
         self._note: IO[str] | None = None
         self._server: PostgresServer | None = None
 
     def join(self) -> PostgresAddress:
         """Return the running server, or start it."""
-        with _locked(self._door):  # one at a time: two must not both find that it has not been started
+        with _locked(self._lock_path):  # one at a time: two must not both find that it has not been started
             self._note = self._note_path.open("a+")
             fcntl.flock(self._note, fcntl.LOCK_SH)
             return self._read(self._note) or self._start(self._note)

@@ -33,7 +33,7 @@ from embedq.model import (
 )
 from embedq.policy.attempts import turn_of
 from embedq.ports import Store
-from embedq.testing.stores.line import check_choice, due
+from embedq.testing.stores.choices import check_choice, due
 from embedq.testing.stores.model import JobRow, Name, RecordRow, RulesModel
 from embedq.testing.stores.stage import DAY, FAULT, HOUR, LEASE, MINUTE, NOON, SECOND, vector_of
 
@@ -54,11 +54,11 @@ class Pair:
     model: RulesModel
     stores: tuple[Store, Store]
     spaces: dict[str, SpaceId]  # by collection
-    story: list[str]  # the calls to the stores
+    calls: list[str]  # the calls to the stores
     now: datetime = NOON
     leases: dict[int, list[Lease]] = field(default_factory=dict)  # by token
-    told: list[list[Outcome]] = field(default_factory=list)
-    lied: set[Name] = field(default_factory=set)  # records that a worker reported as gone
+    settled_before: list[list[Outcome]] = field(default_factory=list)
+    reported_gone: set[Name] = field(default_factory=set)  # records that a worker reported as gone
     numbers: set[JobId] = field(default_factory=set)  # of every job there ever was
     erased: dict[Name, int] = field(default_factory=dict)  # the newest token when a record's text was purged
 
@@ -157,7 +157,7 @@ class Pair:
         before = set(self.leases)
         await self.lease(worker, limit, spaces)
         for token in set(self.leases) - before:
-            await self._tell([Released(lease, MINUTE, FAULT) for lease in self.leases[token]], worker)
+            await self._settle([Released(lease, MINUTE, FAULT) for lease in self.leases[token]], worker)
         self.now += 40 * MINUTE
 
     async def settle(self, which: int, how: int, kinds: int) -> None:
@@ -168,17 +168,17 @@ class Pair:
             return
         batch = list(_pick(self._batches(how), which))
         if how % 3 == 0:
-            outcomes: list[Outcome] = [_well(lease) for lease in batch]
+            outcomes: list[Outcome] = [_success(lease) for lease in batch]
         else:
             batch += _pick(self._batches(how), which + 1) if how % 5 == 0 else []
             outcomes = [_outcome(lease, kinds // 11**n) for n, lease in enumerate(batch)]
             outcomes = outcomes[kinds % 2 :] or outcomes
-        await self._tell(outcomes, how)
+        await self._settle(outcomes, how)
 
-    async def tell_again(self, which: int, how: int, _: int) -> None:
+    async def settle_again(self, which: int, how: int, _: int) -> None:
         """Repeat a settle: its answer was lost."""
-        if self.told:
-            await self._tell(_pick(self.told[::-1], which % 4), how)
+        if self.settled_before:
+            await self._settle(_pick(self.settled_before[::-1], which % 4), how)
 
     async def renew(self, which: int, via: int, _: int) -> None:
         """Renew all that a lease held; a batch is renewed as a whole."""
@@ -214,7 +214,7 @@ class Pair:
             rows = [row for row in self.model.records.values() if row.name[0] == collection]
             found = await self._store(which).reconcile(collection, [row.name[1] for row in rows], now=self.now)
             assert found == sum(self.model.reconcile(row, self.now) for row in rows)
-            assert found == 0 or self.lied, "the reconciler found something on one database"
+            assert found == 0 or self.reported_gone, "the reconciler found something on one database"
 
     async def purge(self, which: int, how: int, _: int) -> None:
         """Delete old jobs."""
@@ -266,14 +266,16 @@ class Pair:
         row = self.model.find(lease.job_id)
         return row is not None and row.status == "processing" and row.token == lease.token
 
-    async def _tell(self, outcomes: Sequence[Outcome], how: int) -> None:
+    async def _settle(self, outcomes: Sequence[Outcome], how: int) -> None:
         ask = self._ask(how, how // 3, how // 7) if how // 2 % 3 == 0 else None
-        self.told.append(list(outcomes))
-        self.lied |= {(one.lease.collection, one.lease.record_id) for one in outcomes if isinstance(one, Skipped)}
+        self.settled_before.append(list(outcomes))
+        self.reported_gone |= {
+            (one.lease.collection, one.lease.record_id) for one in outcomes if isinstance(one, Skipped)
+        }
         erased = [lease for lease in _paid_for(outcomes) if self._is_erased(lease)]
         before = await self._known(erased, how)
         settled = await self._store(how).settle(outcomes, then=ask, now=self.now)
-        ours = {told.lease.job_id for told in sorted(outcomes, key=turn_of) if self.model.settle(told, self.now)}
+        ours = {one.lease.job_id for one in sorted(outcomes, key=turn_of) if self.model.settle(one, self.now)}
         assert settled.jobs == ours
         if ask is not None:
             self._leased(ask, settled.next)
@@ -329,7 +331,7 @@ def _pick(things: Sequence[T], number: int) -> T:
     return things[number % len(things)]
 
 
-def _well(lease: Lease) -> Outcome:
+def _success(lease: Lease) -> Outcome:
     """End an attempt successfully, without a call where none is needed."""
     return Done(lease) if lease.current and not lease.forced else Done(lease, vector_of(lease.text or ""))
 
@@ -337,8 +339,8 @@ def _well(lease: Lease) -> Outcome:
 def _outcome(lease: Lease, kind: int) -> Outcome:
     """End an attempt in one of eleven ways."""
     ways: tuple[Outcome, ...] = (
-        _well(lease),
-        _well(lease),
+        _success(lease),
+        _success(lease),
         Done(lease, vector_of(lease.text or "")),
         Retry(lease, FAULT, 10 * SECOND),
         Retry(lease, FAULT, MINUTE),

@@ -108,7 +108,7 @@ class RaceFacts(Stage):
         """Whatever happens, the sums are what a scan of the jobs finds."""
         await write_many(store, 60)
 
-        async def stir(which: Store, seed: int, at: datetime) -> None:
+        async def change(which: Store, seed: int, at: datetime) -> None:
             for step in range(12):
                 leases = await take(which, f"w{seed}", at=at, limit=4)
                 ends = [_end(lease, step + n + seed) for n, lease in enumerate(leases)]
@@ -116,7 +116,7 @@ class RaceFacts(Stage):
                 await write(which, f"new {step}", f"r{step * seed % 60}", at=at)
                 await which.delete(NOTES, [RecordId(f"r{(step * 7 + seed) % 60}")], now=at)
 
-        await asyncio.gather(stir(store, 1, NOON), stir(other, 2, NOON), stir(store, 3, NOON))
+        await asyncio.gather(change(store, 1, NOON), change(other, 2, NOON), change(store, 3, NOON))
         await take(store, "holder", limit=3)
 
         counts = (await store.counts())[NOTES]

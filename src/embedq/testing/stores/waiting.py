@@ -37,10 +37,10 @@ class WaitingFacts(Stage):
 
 async def _waiting(store: Store) -> asyncio.Task[None]:
     """Start a wait after an empty lease, once earlier signals have been delivered."""
-    calm, spent = timedelta(seconds=0.3), 0.0
-    while spent < calm.total_seconds():
+    quiet, spent = timedelta(seconds=0.3), 0.0
+    while spent < quiet.total_seconds():
         assert await take(store) == []
         began = monotonic()
-        await store.wait_for_work(calm)
+        await store.wait_for_work(quiet)
         spent = monotonic() - began
     return asyncio.create_task(store.wait_for_work(timedelta(seconds=60)))

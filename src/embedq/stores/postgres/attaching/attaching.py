@@ -10,7 +10,7 @@ from embedq.errors import Conflict, NotFound, StoreError
 from embedq.model import Declaration
 from embedq.stores.postgres import collections
 from embedq.stores.postgres.attaching.installing import arrange, clear, remember_shape
-from embedq.stores.postgres.attaching.source import Source, look
+from embedq.stores.postgres.attaching.source import Source, inspect_table
 from embedq.stores.postgres.catalogue import FIND, Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -58,7 +58,7 @@ LOCK_SOURCE = "SELECT pg_advisory_xact_lock(1701667447, ($1::bigint & 2147483647
 
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"  # waiting for a table's lock blocks its writers
 BUSY = "55P03"
-PATIENCE, PAUSE = 30.0, 0.3  # seconds for a table's transactions to end, and between two tries
+WAIT_SECONDS, PAUSE = 30.0, 0.3  # seconds for a table's transactions to end, and between two tries
 
 
 class Busy(StoreError):
@@ -71,7 +71,7 @@ async def attach(
     """Make a table a collection, or change how it is attached."""
 
     async def work(db: Connection) -> None:
-        source = await look(db, wanted, dimensions)
+        source = await inspect_table(db, wanted, dimensions)
         before = await db.fetchrow(FIND, declaration.name)
         await _declare(db, declaration)
         home = await find(db, declaration.name)
@@ -85,15 +85,15 @@ async def attach(
         else:
             number = found["id"]
             await db.execute(LOCK, number)
-            await _go_on(db, home, found, wanted, source)
+            await _update(db, home, found, wanted, source)
         if adopt:
             await db.execute(ADOPT, number)
 
-    await _patiently(database, wanted.table, work)
+    await _with_lock_retries(database, wanted.table, work)
     database.catalogue.forget(declaration.name)
 
 
-async def _go_on(db: Connection, home: Found, found: Any, wanted: Attachment, source: Source) -> None:  # noqa: ANN401 a row
+async def _update(db: Connection, home: Found, found: Any, wanted: Attachment, source: Source) -> None:  # noqa: ANN401 a row
     """Walk every row again; if the attachment changed, rewrite its functions and triggers."""
     before = read(found)
     if source.oid != found["oid"] and await db.fetchval(IS_THERE, found["oid"]):
@@ -179,13 +179,13 @@ async def detach(database: Database, name: str) -> None:
         await db.execute(collections.DROP, home["id"])
         await db.execute(collections.CHANGED)
 
-    await _patiently(database, name, work)
+    await _with_lock_retries(database, name, work)
     database.catalogue.forget(name)
 
 
-async def _patiently(database: Database, what: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+async def _with_lock_retries(database: Database, what: str, work: Callable[[Connection], Awaitable[T]]) -> T:
     """Do work that briefly needs a table lock, without making the table's writers queue behind it."""
-    for _ in range(round(PATIENCE / PAUSE)):
+    for _ in range(round(WAIT_SECONDS / PAUSE)):
         try:
             async with database.transaction() as db:
                 await db.execute(LOCK_TIMEOUT)

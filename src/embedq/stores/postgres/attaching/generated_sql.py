@@ -66,7 +66,7 @@ def functions(
         "key": _key(source),
         "order": ", ".join(ordered),
         "match": _match(ordered, _key(source), source),
-        "behind": _behind(ordered, source),
+        "after": _after(ordered, source),
         "value": ", ".join(_values(source, "p_id")),
         "text": text,
         "hash": hash_,
@@ -199,7 +199,7 @@ def _match(ordered: list[str], key: str, source: Source) -> str:
     return " AND ".join(pairs)
 
 
-def _behind(ordered: list[str], source: Source) -> str:
+def _after(ordered: list[str], source: Source) -> str:
     """Find the rows after the key `p_after`, by the index where one operator covers all its columns."""
     values = _values(source, "p_after")
     if len({column.beyond for column in source.key}) == 1:

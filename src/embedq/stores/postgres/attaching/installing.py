@@ -30,7 +30,7 @@ JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespa
 """
 WRITTEN = "SELECT a.written FROM embedq.attachment a WHERE a.id = $1"
 SHAPE = "UPDATE embedq.attachment a SET shape = embedq.shape(a), unfit = $2, written = $3 WHERE a.id = $1"
-ASLEEP = "D"  # a disabled trigger
+DISABLED = "D"  # a disabled trigger
 NO_PERMISSION = "42501"
 
 
@@ -44,20 +44,22 @@ async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, 
     for found in there:
         if found["oid"] not in parts:  # it used to be a partition
             await db.execute(f"DROP TRIGGER {quoted(found['trigger'])} ON {_name(found)}")
-    anew = await db.fetchval(WRITTEN, number) != functions.templates_digest()
+    rewrite = await db.fetchval(WRITTEN, number) != functions.templates_digest()
     fires = {(found["oid"], found["trigger"]): found["fires"] for found in there}
     for part in parts.values():
-        for statement in generated_sql.triggers(number, _name(part), _wanting(number, part, fires, anew=anew)):
+        for statement in generated_sql.triggers(number, _name(part), _missing(number, part, fires, rewrite=rewrite)):
             await db.execute(statement)
-    asleep = sorted({_name(found) for found in there if found["fires"] == ASLEEP and found["oid"] in parts})
-    return f"its triggers are disabled: ALTER TABLE {asleep[0]} ENABLE TRIGGER ALL" if asleep else None
+    disabled = sorted({_name(found) for found in there if found["fires"] == DISABLED and found["oid"] in parts})
+    return f"its triggers are disabled: ALTER TABLE {disabled[0]} ENABLE TRIGGER ALL" if disabled else None
 
 
-def _wanting(number: int, part: asyncpg.Record, fires: Mapping[tuple[int, str], str], *, anew: bool) -> Iterator[str]:
+def _missing(
+    number: int, part: asyncpg.Record, fires: Mapping[tuple[int, str], str], *, rewrite: bool
+) -> Iterator[str]:
     """List the triggers that a table or partition lacks, or that fire at the wrong times; disabled ones stay so."""
     for name, (_, when) in generated_sql.TRIGGERS.items():
         found = fires.get((part["oid"], generated_sql.trigger(number, name)))
-        if (found != when or anew) and found != ASLEEP and (part["has_rows"] or name != "row"):
+        if (found != when or rewrite) and found != DISABLED and (part["has_rows"] or name != "row"):
             yield name
 
 

@@ -6,7 +6,7 @@ from embedq.errors import Refused, StoreError, StoreUnusable
 from embedq.stores.postgres import functions
 from embedq.stores.postgres.attaching.attaching import COLUMNS, LOCK_TIMEOUT, is_busy, made_for, read
 from embedq.stores.postgres.attaching.installing import arrange, remember_shape
-from embedq.stores.postgres.attaching.source import look_at
+from embedq.stores.postgres.attaching.source import check_table
 from embedq.stores.postgres.attaching.templates import DEAF
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
@@ -29,24 +29,24 @@ UNFIT = "UPDATE embedq.attachment SET unfit = $2 WHERE id = $1"
 LEFT = "SELECT home, made_for, owner FROM embedq.changed_tables()"
 
 
-async def mend(database: Database) -> int:
+async def follow_changed(database: Database) -> int:
     """Rewrite functions and triggers of tables that changed, and have them walked; return how many there were.
 
     A table that is locked is left for the next time: the caller does not wait.
     """
-    mended = 0
+    followed = 0
     for row in await database.fetch(CHANGED, functions.templates_digest()):
         try:
             async with database.transaction() as db:
                 await db.execute(LOCK_TIMEOUT)
                 await become_owner(db)
-                mended += await _follow(db, row["id"])
+                followed += await _follow(db, row["id"])
         except StoreUnusable as error:  # only this table failed; it is retried, and the others are still served
             await database.fetch(UNFIT, row["id"], str(error))
         except StoreError as error:
             if not is_busy(error):
                 raise
-    return mended
+    return followed
 
 
 async def left_to_owner(database: Database) -> dict[str, str]:
@@ -73,7 +73,7 @@ async def _unfit(db: Connection, row: Any) -> str | None:  # noqa: ANN401 a row
     wanted = read(row)
     try:
         async with db.transaction():
-            source = await look_at(db, row["oid"], wanted, None)
+            source = await check_table(db, row["oid"], wanted, None)
             unfit = await arrange(db, row["id"], await find(db, row["home"]), wanted, source)
             await db.execute(FOLLOWED, row["id"], await made_for(db, source))
     except Refused as refused:

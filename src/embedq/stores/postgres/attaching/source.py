@@ -116,16 +116,16 @@ class Source:
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
 
-async def look(db: Connection, wanted: Attachment, dimensions: int | None) -> Source:
+async def inspect_table(db: Connection, wanted: Attachment, dimensions: int | None) -> Source:
     """Find a table, check all requirements, and count its rows."""
-    source = await look_at(db, await _find(db, wanted.table), wanted, dimensions)
+    source = await check_table(db, await _find(db, wanted.table), wanted, dimensions)
     if source.rows > COUNTED:
         return source
     rows = await db.fetchval(COUNT.format(table=source.table, most=COUNTED))
     return replace(source, rows=max(rows, source.rows))
 
 
-async def look_at(db: Connection, oid: int, wanted: Attachment, dimensions: int | None) -> Source:
+async def check_table(db: Connection, oid: int, wanted: Attachment, dimensions: int | None) -> Source:
     """Check all requirements on a table."""
     await db.execute(OWN_PATH_HERE)  # so that types are written with their schemas
     found = await db.fetchrow(TABLE, oid)

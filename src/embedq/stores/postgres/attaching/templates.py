@@ -117,7 +117,7 @@ BEGIN
   IF p_after = '' THEN
     RETURN QUERY SELECT {key} FROM {table} r ORDER BY {order} LIMIT p_limit;
   ELSE
-    RETURN QUERY SELECT {key} FROM {table} r WHERE {behind} ORDER BY {order} LIMIT p_limit;
+    RETURN QUERY SELECT {key} FROM {table} r WHERE {after} ORDER BY {order} LIMIT p_limit;
   END IF;
 END
 """,
