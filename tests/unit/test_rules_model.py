@@ -108,7 +108,7 @@ def test_failed_of_an_old_text_charges_nobody(table: Table) -> None:
     assert (job.status, job.attempts) == (JobStatus.PENDING, 0)
 
 
-def test_a_retry_told_twice_counts_once(table: Table) -> None:
+def test_a_retry_settled_twice_counts_once(table: Table) -> None:
     """Retry is taken from a processing job only."""
     job = table.put("A")
     lease = table.lease(job)

@@ -52,7 +52,7 @@ class EmbedderSuite(ABC):
         assert vectors.shape[0] == len(TEXTS)
         assert np.isfinite(vectors).all()
 
-    async def test_rows_stand_in_the_texts_order(self, embedder: Embedder) -> None:
+    async def test_rows_are_in_the_texts_order(self, embedder: Embedder) -> None:
         """A row belongs to the text at its position, also when the texts come in another order."""
         forward = await _vectors(embedder, TEXTS)
 
@@ -111,7 +111,7 @@ class EmbedderSuite(ABC):
 
         assert int(np.argmax(cosines)) == 2
 
-    async def test_the_tokens_used_are_told_or_unknown(self, embedder: Embedder) -> None:
+    async def test_the_tokens_used_are_reported_or_unknown(self, embedder: Embedder) -> None:
         """They are a count that grows with the texts, or unknown."""
         short = (await embedder.embed(["one"], Purpose.DOCUMENT)).tokens
         long = (await embedder.embed(["one two three four five six seven"], Purpose.DOCUMENT)).tokens
@@ -144,7 +144,7 @@ class EmbedderSuite(ABC):
 
         assert vectors.shape[0] == len(texts)
 
-    async def test_truncation_is_told_truthfully(self, embedder: Embedder) -> None:
+    async def test_truncation_is_reported_correctly(self, embedder: Embedder) -> None:
         """A text is reported as cut if, and only if, its end does not affect the vector."""
         long = "word " * 2000
         short, ending = "A short text.", long + " and a surprising end about zebras"

@@ -153,7 +153,7 @@ class FenceFacts(Stage):
 
         assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
 
-    async def test_an_open_job_stands_in_one_place(self, store: Store) -> None:
+    async def test_an_open_job_is_in_one_place(self, store: Store) -> None:
         """Whatever was done to it while it was leased."""
         receipts = await write_many(store, 6)
         leases = await take(store)

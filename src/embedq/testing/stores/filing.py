@@ -70,7 +70,7 @@ class FilingFacts(Stage):
         lease = await take_one(store)
         assert (lease.record_id, lease.text) == ("both", "T\nM")
 
-    async def test_patch_of_a_part_makes_the_text_anew(self, store: Store) -> None:
+    async def test_patch_of_a_part_recomposes_the_text(self, store: Store) -> None:
         """Only if the text changes does a job run."""
         await store.declare(declaration("rules", text_from=("title",)), now=NOON)
         await store.put("rules", [NewRecord(id=RecordId("a"), attributes={"title": "T", "other": 1})], now=NOON)

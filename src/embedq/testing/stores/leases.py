@@ -105,7 +105,7 @@ class LeaseFacts(Stage):
         assert first.record_id == "late"
         assert (await job_of(store, receipt)).priority is Priority.URGENT
 
-    async def test_an_edit_keeps_its_place_in_line(self, store: Store) -> None:
+    async def test_an_edit_keeps_its_queue_position(self, store: Store) -> None:
         """A record that is edited all the time is not moved to the end all the time."""
         await write(store, "A", "a", at=NOON)
         await write(store, "B", "b", at=NOON + MINUTE)
@@ -169,7 +169,7 @@ class LeaseFacts(Stage):
         assert statuses == ["completed", "retrying", "failed", "pending", "cancelled", "processing"]
         assert await store.renew(leases, span=LEASE, now=NOON) == {leases[5].job_id}
 
-    async def test_a_job_told_twice_in_one_call_counts_once(self, store: Store) -> None:
+    async def test_a_job_settled_twice_in_one_call_counts_once(self, store: Store) -> None:
         """The sums are right also when a caller repeats itself."""
         await write(store, "A")
         lease = await take_one(store)
@@ -223,7 +223,7 @@ class LeaseFacts(Stage):
         assert await store.rescue(now=LATE) == []
         assert len(await store.rescue(now=NOON + 9 * MINUTE + SECOND)) == 1
 
-    async def test_renew_revives_an_expired_lease_that_nobody_rescued(self, store: Store) -> None:
+    async def test_renew_revives_an_expired_lease_that_was_not_rescued(self, store: Store) -> None:
         """Late is not lost."""
         await write(store, "A")
         lease = await take_one(store)

@@ -50,7 +50,7 @@ class LimitFacts(Stage):
         assert (len(early.leases), early.again_after) == (0, SECOND)
         assert len(due.leases) == 1
 
-    async def test_a_request_that_was_granted_holds_nobody(self, store: Store) -> None:
+    async def test_a_request_that_was_granted_sets_no_hold(self, store: Store) -> None:
         """As long as the budget has refused no request, its space is leased."""
         limited = await space_of(store)
         await write(store, "A")

@@ -86,7 +86,7 @@ class OperatingFacts(Stage):
                     break
             assert len(seen) == len(set(seen)) == {None: 25, JobStatus.PENDING: 13, JobStatus.COMPLETED: 12}[status]
 
-    async def test_a_job_tells_its_story(self, store: Store) -> None:
+    async def test_a_job_has_its_history(self, store: Store) -> None:
         """When it was created, started and ended, which worker did it, and what failed before."""
         receipt = await write(store, "A")
         await store.settle([retry(await take_one(store))], now=NOON + SECOND)
@@ -132,14 +132,14 @@ class OperatingFacts(Stage):
             3,
         )
 
-    async def test_unknown_jobs_are_nobodys(self, store: Store) -> None:
+    async def test_unknown_jobs_do_not_exist(self, store: Store) -> None:
         """A number that was never used, and what is not a number, is no job."""
         for wanted in ("999999", "no number", "", "9" * 30):
             assert await store.job(JobId(wanted)) is None
             assert await store.cancel(JobId(wanted), now=NOON) is None
             assert await store.revive(JobFilter(), job=JobId(wanted), now=NOON) == 0
 
-    async def test_cancel_takes_a_job_out_of_line(self, store: Store) -> None:
+    async def test_cancel_removes_a_job_from_the_queue(self, store: Store) -> None:
         """A pending job is not leased any more, and its record says so."""
         receipt = await write(store, "A")
         assert receipt.job_id
@@ -236,7 +236,7 @@ class OperatingFacts(Stage):
 
         assert waits == {NOTES: 2 * HOUR}
 
-    async def test_the_registry_knows_the_living(self, store: Store, other: Store) -> None:
+    async def test_the_registry_reports_live_workers(self, store: Store, other: Store) -> None:
         """A worker that beats is alive, one that missed three heartbeats is not, one that left is gone."""
         for name in ("beats", "silent", "left"):
             await store.register(_worker(name), now=NOON)
@@ -255,7 +255,7 @@ class OperatingFacts(Stage):
         assert workers[WorkerId("silent")].missed_heartbeats == 3
         assert workers[WorkerId("beats")].info == _worker("beats")
 
-    async def test_a_stranger_cannot_beat(self, store: Store) -> None:
+    async def test_an_unregistered_worker_cannot_beat(self, store: Store) -> None:
         """A heartbeat of a worker that never registered is refused."""
         assert not await store.beat(WorkerId("stranger"), HealthReport(), now=NOON)
 

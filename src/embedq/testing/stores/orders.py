@@ -112,7 +112,7 @@ class OrderFacts(Stage):
 
         assert await _pages(store, JobFilter(status=JobStatus.PROCESSING)) == ["9", "d", "a"]
 
-    async def test_pending_jobs_come_as_they_wait_then_as_they_stand_in_line(self, store: Store) -> None:
+    async def test_pending_jobs_come_by_due_time_then_in_queue_order(self, store: Store) -> None:
         """First the waiting ones, the next one due first; then the ready ones, best lane and oldest first.
 
         A job that becomes due between two pages moves ahead of the reader, and is not missed.
@@ -128,7 +128,7 @@ class OrderFacts(Stage):
         assert await _jobs(store, JobFilter(status=JobStatus.PENDING)) == expected
         assert await _pages(store, JobFilter(status=JobStatus.PENDING)) == expected
 
-    async def test_jobs_armed_at_one_moment_stand_in_line_as_their_records_were_first_put(self, store: Store) -> None:
+    async def test_jobs_armed_at_one_moment_are_queued_as_their_records_were_first_put(self, store: Store) -> None:
         """Not as one put happens to name them, also if it makes new jobs for old records."""
         await _put(store, MIXED)
         await embed_all(store)
@@ -185,7 +185,7 @@ class OrderFacts(Stage):
         assert [name for name in walked if name in MIXED] == expected
         assert len(walked) == len(set(walked))
 
-    async def test_what_is_told_per_collection_comes_by_name(self, store: Store) -> None:
+    async def test_reports_per_collection_come_by_name(self, store: Store) -> None:
         """Counts and waits, whichever collection was declared first."""
         for name in ("zebra", "Ant", "ant"):
             await store.declare(declaration(name), now=NOON)

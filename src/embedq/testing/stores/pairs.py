@@ -93,7 +93,7 @@ class PairFacts(PairStage):
         assert (await job_of(store, receipt)).status is JobStatus.PENDING
         assert (await take_one(store)).text == "B"
 
-    async def test_a_dead_letter_of_before_hides_no_edit(self, store: Store, halves: Halves) -> None:
+    async def test_an_older_dead_letter_hides_no_edit(self, store: Store, halves: Halves) -> None:
         """A text is given up on, then edited, and its enqueue is lost: the reconciler finds it."""
         await write(store, "A")
         await store.settle([failed(await take_one(store))], now=NOON)
@@ -171,7 +171,7 @@ class PairFacts(PairStage):
         assert await store.get(NOTES, [A]) == []
         assert await take(store) == []
 
-    async def test_a_word_of_deletion_that_comes_late_costs_only_time(self, store: Store, halves: Halves) -> None:
+    async def test_a_late_withdrawal_costs_only_time(self, store: Store, halves: Halves) -> None:
         """The record exists again when its job is cancelled for its deletion: the reconciler gives it another job."""
         await write(store, "A")
         await store.delete(NOTES, [A], now=NOON)
@@ -210,7 +210,7 @@ class PairFacts(PairStage):
         assert (await read(store)).reason is Reason.PERMANENT_ERROR
         assert await _reconciled(store) == 0
 
-    async def test_a_corpus_that_does_not_answer_gets_nobody_charged(self, store: Store, halves: Halves) -> None:
+    async def test_a_corpus_that_does_not_answer_charges_no_attempt(self, store: Store, halves: Halves) -> None:
         """The leases are released, and nothing is charged to their jobs."""
         receipt = await write(store, "A")
         broken = PairStore(_Silent(halves[0]), halves[1])  # type: ignore[arg-type]  # it implements all but one call

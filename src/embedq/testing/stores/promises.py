@@ -77,7 +77,7 @@ class PromiseFacts(Stage):
         assert [found.needs_job for found in missing] == [False]
         assert await store.reconcile(NOTES, [RecordId("a")], now=LATE) == 0
 
-    async def test_2_a_leased_job_is_nobody_elses(self, store: Store, other: Store) -> None:
+    async def test_2_a_leased_job_is_not_leased_again(self, store: Store, other: Store) -> None:
         """Two workers never hold one job."""
         await write(store, "A")
 
@@ -199,7 +199,7 @@ class PromiseFacts(Stage):
 
         assert (await job_of(store, receipt)).status is JobStatus.PENDING
 
-    async def test_6_the_window_begins_anew_after_a_success(self, store: Store) -> None:
+    async def test_6_the_window_restarts_after_a_success(self, store: Store) -> None:
         """An hour of refusals after the last success is as long as any other."""
         receipt = await write(store, "A", "a")
         await store.settle([Released(await take_one(store), refused=FAULT, after=2 * HOUR)], now=NOON)
@@ -317,7 +317,7 @@ class PromiseFacts(Stage):
         assert len(await take(store, at=NOON - HOUR)) == 1
         assert await store.take(space, budget, now=NOON - HOUR) == timedelta(0)
 
-    async def test_10_a_hold_of_before_the_clock_was_set_back_is_over(self, store: Store) -> None:
+    async def test_10_a_hold_from_before_the_clock_was_set_back_is_over(self, store: Store) -> None:
         """A short hold after it does not restore the old one."""
         space = await space_of(store)
         await store.hold(space, MINUTE, now=NOON)

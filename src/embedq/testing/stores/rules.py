@@ -98,7 +98,7 @@ class RuleFacts(Stage):
         assert settled.jobs == frozenset()
         assert (await job_of(store, receipt)).status is JobStatus.CANCELLED
 
-    async def test_a_retry_told_twice_counts_once(self, store: Store) -> None:
+    async def test_a_retry_settled_twice_counts_once(self, store: Store) -> None:
         """The answer to a retry was lost and it is settled again: one failure."""
         receipt = await write(store, "A")
         lease = await take_one(store)
@@ -108,7 +108,7 @@ class RuleFacts(Stage):
 
         assert (await job_of(store, receipt)).attempts == 1
 
-    async def test_a_done_told_twice_changes_nothing(self, store: Store) -> None:
+    async def test_a_done_settled_twice_changes_nothing(self, store: Store) -> None:
         """A completed job never changes by settle."""
         receipt = await write(store, "A")
         lease = await take_one(store)
@@ -120,7 +120,7 @@ class RuleFacts(Stage):
         assert settled.jobs == frozenset()
         assert (job.status, job.completed_at) == (JobStatus.COMPLETED, NOON)
 
-    async def test_a_late_done_is_taken_if_nobody_leased_since(self, store: Store) -> None:
+    async def test_a_late_done_is_accepted_if_it_was_not_leased_since(self, store: Store) -> None:
         """A paid result is not discarded because its lease expired."""
         receipt = await write(store, "A")
         lease = await take_one(store)

@@ -203,7 +203,7 @@ class SearchFacts(Stage):
         assert [f"word{n} all" for n in found] == [hit.text]
         assert await store.search_words(NOTES, "zero", Query()) == []
 
-    async def test_nothing_there_is_found_nowhere(self, store: Store) -> None:
+    async def test_an_empty_collection_has_no_hits(self, store: Store) -> None:
         """An empty collection returns nothing, not an error."""
         assert await store.search_vector(NOTES, vector_of("A"), Query()) == []
         assert await store.search_words(NOTES, "A", Query()) == []

@@ -136,7 +136,7 @@ class TenantFacts(Stage):
         assert await store.revive(JobFilter(tenant=OURS), job=job, now=NOON) == 0
         assert await store.revive(JobFilter(tenant=THEIRS), job=job, now=NOON) == 1
 
-    async def test_a_tenants_act_never_meets_anothers_record(self, store: Store, other: Store) -> None:
+    async def test_a_tenant_never_changes_anothers_record(self, store: Store, other: Store) -> None:
         """While a record changes its tenant the former one deletes it and cancels its job: in no order is it lost."""
         for _ in range(ROUNDS):
             [ours] = await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)])

@@ -23,7 +23,7 @@ class WaitingFacts(Stage):
             await waiting
         assert len(await take(store)) == 1
 
-    async def test_waiting_for_work_ends_when_a_job_is_told_to_wait(self, store: Store) -> None:
+    async def test_waiting_for_work_ends_when_a_job_is_delayed(self, store: Store) -> None:
         """A task that waits for all workers of a process must learn when the job that failed in one of them is due."""
         await write(store, "A")
         lease = await take_one(store)
