@@ -223,13 +223,13 @@ async def test_a_table_in_use_is_waited_for_but_not_for_ever(
     transaction = application.transaction()
     await transaction.start()
     await application.execute("INSERT INTO docs VALUES (1, 'open')")
-    monkeypatch.setattr(attaching, "PATIENCE", 0.6)
+    monkeypatch.setattr(attaching, "WAIT_SECONDS", 0.6)
 
     with pytest.raises(StoreError, match="in use by a transaction that does not end"):
         await attach(store)
     assert dict(await db.fetchrow(CATALOG)) == NOTHING
 
-    monkeypatch.setattr(attaching, "PATIENCE", 20)
+    monkeypatch.setattr(attaching, "WAIT_SECONDS", 20)
     attaching_now = asyncio.create_task(attach(store))
     async with asyncio.timeout(10):
         await db.execute("INSERT INTO docs VALUES (2, 'beside')")

@@ -23,7 +23,7 @@ class Bell:
     """Notifies others at once after a quiet time, less often while puts follow each other; listens for others."""
 
     def __init__(self, address: Address, notified: Callable[[], None]) -> None:
-        """Start nothing yet; `heard` is called on the bell's thread, for each notification and each reconnect."""
+        """Start nothing yet; `notified` is called on the bell's thread, for each notification and each reconnect."""
         self._address = address
         self._notified = notified
         self._lock = threading.Lock()
