@@ -31,7 +31,7 @@ from embedq.policy.texts import hash_of
 from embedq.stores.sqlite import SqliteStore
 from embedq.testing.stores.model import JobRow, RulesModel
 from embedq.testing.stores.stage import FAULT, LATE, LEASE, NOON, retry, vector_of
-from embedq.testing.stores.walks import Ground, shortest, walk_of
+from embedq.testing.stores.walks import Walker, shortest, walk_of
 
 ASK = Ask(worker=WorkerId("w1"), spaces=[SpaceId("fake:fake@0/1")], limit=1, span=LEASE)
 NAME = ("notes", RecordId("a"))
@@ -108,7 +108,7 @@ def test_failed_of_an_old_text_charges_nobody(table: Table) -> None:
     assert (job.status, job.attempts) == (JobStatus.PENDING, 0)
 
 
-def test_a_retry_told_twice_counts_once(table: Table) -> None:
+def test_a_retry_settled_twice_counts_once(table: Table) -> None:
     """Retry is taken from a processing job only."""
     job = table.put("A")
     lease = table.lease(job)
@@ -213,15 +213,15 @@ class OneByOne(SqliteStore):
 async def test_a_store_that_breaks_a_rule_is_found_out(kind: type[SqliteStore], tmp_path: Path) -> None:
     """Some walk goes wrong on it, and what is left of that walk is short enough to read."""
     store = await kind.open(tmp_path / "embedq.db")
-    ground = Ground(store, store)
+    walker = Walker(store, store)
     try:
         for seed in range(200):
             steps = walk_of(seed)
-            if await ground.walk(steps) is not None:
+            if await walker.walk(steps) is not None:
                 break
-        steps = await shortest(ground, steps)
+        steps = await shortest(walker, steps)
 
-        assert await ground.walk(steps) is not None
+        assert await walker.walk(steps) is not None
         assert len(steps) <= 6
     finally:
         await store.close()

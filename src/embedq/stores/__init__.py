@@ -1,1 +1,1 @@
-"""Databases that can be a corpus and a queue. Choose one."""
+"""Databases that can serve as corpus and queue."""

@@ -1,4 +1,4 @@
-"""How nouns are noted in columns, alike in every database that keeps text."""
+"""How values are encoded in columns, the same in every database that stores text."""
 
 import json
 from collections.abc import Mapping
@@ -12,37 +12,37 @@ from embedq.model import Fault, Health, HealthReport, JobStatus, Reason, RetryPo
 from embedq.policy import jobs as rules
 
 NO_BOUND = 1 << 62
-OPEN, COMPLETED, FAILED, CANCELLED = 0, 2, 3, 4  # a job's status; an open one is pending or under a lease
+OPEN, COMPLETED, FAILED, CANCELLED = 0, 2, 3, 4  # a job's status; an open job is pending or leased
 _ENDED = {COMPLETED: JobStatus.COMPLETED, FAILED: JobStatus.FAILED, CANCELLED: JobStatus.CANCELLED}
 
 
 def read_status(noted: int | None, *, queued: bool = True) -> JobStatus | None:
-    """Read a job's status; of an open one its place must be known: is it in the line or waiting? None: no job."""
+    """Read a job's status; an open job also needs to know whether it is ready, waiting or leased. None: no job."""
     if noted is None:
         return None
     return _ENDED.get(noted, JobStatus.PENDING if queued else JobStatus.PROCESSING)
 
 
 def needs_job(status: int | None, reason: str | None, same_text: object, given_up: object) -> bool:
-    """Ask the rules whether a live record without a current vector is given a job, by what its columns say [10]."""
+    """Ask the rules whether a live record without a current vector gets a job, given its columns [10]."""
     said = None if reason is None else Reason(reason)
     return rules.needs_job(read_status(status), reason=said, same_text=bool(same_text), given_up=bool(given_up))
 
 
 def revivable(*, named: bool) -> str:
-    """Write which jobs `j` of live records the rules let be armed again by hand."""
+    """Write the condition for jobs `j` of live records that the rules allow to be armed again by hand."""
     fit = [noted for noted in _ENDED if rules.can_revive(read_status(noted), live=True, named=named)]
     return f"j.status = {fit[0]}" if len(fit) == 1 else f"j.status IN {tuple(fit)}"
 
 
 def write_fault(fault: Fault) -> str:
-    """Write an error as it is kept with a job; without NUL, which not every database can hold."""
+    """Write an error as stored with a job; without NUL, which not every database can store."""
     noted = {"category": fault.category, "code": fault.code, "message": fault.message, "stack": fault.stack}
     return json.dumps({name: said and said.replace("\0", "") for name, said in noted.items()}, ensure_ascii=False)
 
 
 def read_fault(noted: str | None) -> Fault | None:
-    """Read an error that was kept with a job."""
+    """Read an error stored with a job."""
     return None if noted is None else Fault(**json.loads(noted))
 
 
@@ -67,17 +67,17 @@ def write_retry(retry: RetryPolicy) -> str:
 
 @lru_cache(maxsize=64)
 def read_text_from(noted: str | None) -> tuple[str, ...] | None:
-    """Read the attribute names a text is made from."""
+    """Read the attribute names that a text is made from."""
     return None if noted is None else tuple(json.loads(noted))
 
 
 def write_text_from(text_from: tuple[str, ...] | None) -> str | None:
-    """Write the attribute names a text is made from."""
+    """Write the attribute names that a text is made from."""
     return None if text_from is None else json.dumps(text_from, ensure_ascii=False)
 
 
 def read_report(noted: str) -> HealthReport:
-    """Read how a worker fares."""
+    """Read a worker's health report."""
     found: Mapping[str, Any] = json.loads(noted)
     if not found:
         return HealthReport()
@@ -88,11 +88,11 @@ def read_report(noted: str) -> HealthReport:
         "halted": tuple(found["halted"]),
     }
     known = {name: value for name, value in found.items() if name in HealthReport.__dataclass_fields__}
-    return HealthReport(**{**known, **changes})  # a newer embedq may have said more
+    return HealthReport(**{**known, **changes})  # a newer embedq may report more fields
 
 
 def write_report(report: HealthReport) -> str:
-    """Write how a worker fares."""
+    """Write a worker's health report."""
     noted = {name: getattr(report, name) for name in HealthReport.__dataclass_fields__}
     noted["last_success_at"] = report.last_success_at and report.last_success_at.isoformat()
     noted["error_patterns"] = dict(report.error_patterns)
@@ -102,7 +102,7 @@ def write_report(report: HealthReport) -> str:
 
 
 def check_space(wanted: Space | None, collection: str, found: tuple[str, str, int, int]) -> None:
-    """Refuse a vector of another space than the collection's, which is given as provider, model, asked and version."""
+    """Refuse a vector of a space other than the collection's, given as provider, model, asked and version."""
     if wanted is None:
         return
     asked = wanted.embedder
@@ -112,7 +112,7 @@ def check_space(wanted: Space | None, collection: str, found: tuple[str, str, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Which stretch of a list of records is wanted."""
+    """Which page of a list of records is wanted."""
 
     status: str | None
     tenant: str | None

@@ -1,4 +1,4 @@
-"""Records as they are to be written: texts are made, and every bad record is named."""
+"""Prepare records for writing: make their texts, and report every invalid record."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -11,21 +11,21 @@ NONE = "{}"  # no attributes
 
 
 class Home(Protocol):
-    """What a collection says of its records."""
+    """What a collection sets for its records."""
 
     @property
     def text_from(self) -> tuple[str, ...] | None:
-        """The attributes a text is made from."""
+        """The attributes that a text is made from."""
         ...
 
     @property
     def priority(self) -> int:
-        """The lane of records that name none."""
+        """The lane of records that set none."""
         ...
 
 
 class Row(NamedTuple):
-    """A record as it is to be written."""
+    """A record ready to be written."""
 
     place: int  # in the request, from 1
     id: str
@@ -37,18 +37,18 @@ class Row(NamedTuple):
 
 
 def compose_all(home: Home, records: Sequence[NewRecord], limits: Limits) -> list[Row]:
-    """Make the texts of records that were checked; name every one that has none, and every id that stands twice."""
+    """Make the texts of checked records; report every record without a text and every repeated id."""
     rows, problems = [], {}
     seen: set[str] = set()
     for position, record in enumerate(records):
         attributes: Mapping[str, Any] = record.attributes or {}
         try:
             if record.id in seen:
-                raise Invalid("the id stands here twice: send each id once")  # noqa: TRY301 all problems are gathered
+                raise Invalid("the id stands here twice: send each id once")  # noqa: TRY301 all problems are collected
             seen.add(record.id)
             text = compose(home.text_from, record.text, attributes)
             if home.text_from is not None:
-                check_text(text, limits)  # nobody has seen it before
+                check_text(text, limits)  # a composed text has not been checked yet
         except (Invalid, TooLarge) as problem:
             problems[position] = str(problem)
             continue

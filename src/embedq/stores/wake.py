@@ -1,30 +1,30 @@
-"""Waking whoever waits for work, on whatever event loop."""
+"""Wake tasks that wait for work, on any event loop."""
 
 import asyncio
 import threading
 
 
 class Wake:
-    """Counts the moments at which work may have appeared, and wakes those who wait for one."""
+    """Counts signals that work may have appeared, and wakes the waiters."""
 
     def __init__(self) -> None:
-        """Start with nothing new."""
+        """Start without signals."""
         self._lock = threading.Lock()
         self._news = 0
-        self._answered = -1  # the news as of the last lease that found nothing
+        self._answered = -1  # the count as of the last lease that found nothing
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = set()
 
     @property
     def news(self) -> int:
-        """Count the moments at which work may have appeared."""
+        """Return how many signals there were."""
         return self._news
 
     def found_nothing(self, news: int) -> None:
-        """Note that a lease came back empty, and as of which news."""
+        """Note that a lease returned nothing, and as of which count."""
         self._answered = max(self._answered, news)
 
     def call(self) -> None:
-        """Say that work may have appeared. Safe from any thread."""
+        """Signal that work may have appeared. Callable from any thread."""
         with self._lock:
             self._news += 1
             waiters, self._waiters = self._waiters, set()
@@ -35,7 +35,7 @@ class Wake:
                 continue
 
     async def wait(self, seconds: float) -> None:
-        """Return at once if there is news since the last empty lease; else at the next news, or after a while."""
+        """Return at once if there was a signal since the last empty lease; else at the next one, or on timeout."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         with self._lock:

@@ -1,6 +1,6 @@
-"""What proves an adapter, shipped: conformance suites to inherit, and providers that fail to order.
+"""Tools to test an adapter: conformance suites to inherit, and providers with scripted faults.
 
-`embedq.testing.embedder` holds the embedder's suite, `embedq.testing.provider` a loopback server that speaks the OpenAI
-embeddings wire, and `embedq.testing.faults` the script of bad days that it and the fake embedder play. Import them by
-their own names: this module brings nothing along.
+`embedq.testing.embedder` is the embedder's suite, `embedq.testing.provider` a loopback server for the OpenAI
+embeddings API, and `embedq.testing.faults` the fault scripts that it and the fake embedder play. Import them by
+their own names: this module exports nothing.
 """

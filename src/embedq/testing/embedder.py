@@ -1,4 +1,4 @@
-"""What every embedder keeps to. An adapter proves it with one class:
+"""What every embedder must satisfy. An adapter tests it with one class:
 
 class TestMyEmbedder(EmbedderSuite):
     async def make_embedder(self) -> Embedder:
@@ -29,17 +29,17 @@ _CLOSE = 1e-6
 
 
 class EmbedderSuite(ABC):
-    """Inherit it, say how the embedder is made, and run pytest."""
+    """Inherit it, define how the embedder is made, and run pytest."""
 
     pytestmark = pytest.mark.asyncio
 
     @abstractmethod
     async def make_embedder(self) -> Embedder:
-        """Make a fresh embedder; the suite closes it."""
+        """Make a new embedder; the suite closes it."""
 
     @pytest_asyncio.fixture
     async def embedder(self) -> AsyncIterator[Embedder]:
-        """Hand each test its own embedder."""
+        """Give each test its own embedder."""
         made = await self.make_embedder()
         yield made
         await made.close()
@@ -52,8 +52,8 @@ class EmbedderSuite(ABC):
         assert vectors.shape[0] == len(TEXTS)
         assert np.isfinite(vectors).all()
 
-    async def test_rows_stand_in_the_texts_order(self, embedder: Embedder) -> None:
-        """A row belongs to the text at its place, also when the texts come in another order."""
+    async def test_rows_are_in_the_texts_order(self, embedder: Embedder) -> None:
+        """A row belongs to the text at its position, also when the texts come in another order."""
         forward = await _vectors(embedder, TEXTS)
 
         backward = await _vectors(embedder, TEXTS[::-1])
@@ -61,7 +61,7 @@ class EmbedderSuite(ABC):
         assert np.abs(forward - backward[::-1]).max() < _CLOSE
 
     async def test_a_text_has_the_same_vector_alone_and_in_any_batch(self, embedder: Embedder) -> None:
-        """What else is in the batch does not move a vector by more than 1e-6."""
+        """The rest of the batch does not change a vector by more than 1e-6."""
         together = await _vectors(embedder, [*TEXTS, "word " * 200])
 
         alone = np.vstack([await _vectors(embedder, [text]) for text in TEXTS])
@@ -77,14 +77,14 @@ class EmbedderSuite(ABC):
         assert (distances[~np.eye(len(TEXTS) - 1, dtype=bool)] > 1e-3).all()
 
     async def test_no_text_is_no_row(self, embedder: Embedder) -> None:
-        """An empty batch is answered with an empty array, as wide as the vectors where that is known."""
+        """An empty batch returns an empty array, as wide as the vectors where that is known."""
         vectors = (await embedder.embed([], Purpose.DOCUMENT)).vectors
 
         assert vectors.shape == (0, embedder.dimensions or 0)
         assert vectors.dtype == np.float32
 
     async def test_the_dimensions_are_those_declared(self, embedder: Embedder) -> None:
-        """Rows are as long as the embedder says before the call, if it says anything."""
+        """Rows are as long as the embedder declares before the call, if it declares anything."""
         declared = embedder.dimensions
 
         vectors = await _vectors(embedder, ["a text"])
@@ -93,7 +93,7 @@ class EmbedderSuite(ABC):
         assert embedder.dimensions == declared
 
     async def test_a_query_has_a_vector_of_the_same_space(self, embedder: Embedder) -> None:
-        """A query is taken as well as a document, and its vector is as long."""
+        """A query is accepted like a document, and its vector has the same length."""
         document = await _vectors(embedder, ["a text"])
 
         query = (await embedder.embed(["a text"], Purpose.QUERY)).vectors
@@ -103,7 +103,7 @@ class EmbedderSuite(ABC):
         assert np.isfinite(query).all()
 
     async def test_a_querys_vector_is_near_its_document(self, embedder: Embedder) -> None:
-        """Of several texts, the one that is the query is the nearest."""
+        """Of several texts, the one equal to the query is the nearest."""
         documents = await _vectors(embedder, TEXTS[:4])
         query = (await embedder.embed([TEXTS[2]], Purpose.QUERY)).vectors[0]
 
@@ -111,8 +111,8 @@ class EmbedderSuite(ABC):
 
         assert int(np.argmax(cosines)) == 2
 
-    async def test_the_tokens_used_are_told_or_unknown(self, embedder: Embedder) -> None:
-        """They are a count that grows with the texts, or nobody knows them."""
+    async def test_the_tokens_used_are_reported_or_unknown(self, embedder: Embedder) -> None:
+        """They are a count that grows with the texts, or unknown."""
         short = (await embedder.embed(["one"], Purpose.DOCUMENT)).tokens
         long = (await embedder.embed(["one two three four five six seven"], Purpose.DOCUMENT)).tokens
 
@@ -120,7 +120,7 @@ class EmbedderSuite(ABC):
         assert short is None or long is None or 0 < short < long
 
     async def test_a_text_is_counted_with_at_least_the_tokens_it_uses(self, embedder: Embedder) -> None:
-        """What is said beforehand is no less than what is used, alone and together; a text has one token or more."""
+        """The estimate is no less than what is used, alone and together; a text has one token or more."""
         counted = [embedder.tokens(text) for text in TEXTS]
 
         used = (await embedder.embed(TEXTS, Purpose.DOCUMENT)).tokens
@@ -129,7 +129,7 @@ class EmbedderSuite(ABC):
         assert used is None or sum(counted) >= used
 
     async def test_the_limits_can_be_kept(self, embedder: Embedder) -> None:
-        """A call has room for a text, and every limit that is known is a number above zero."""
+        """A call has room for a text, and every known limit is a number above zero."""
         limits = embedder.limits
         known = [value for value in astuple(limits) if value is not None]
 
@@ -137,15 +137,15 @@ class EmbedderSuite(ABC):
         assert (limits.tokens_per_text or 0) <= (limits.tokens_per_call or limits.tokens_per_text or 0)
 
     async def test_a_full_batch_is_taken(self, embedder: Embedder) -> None:
-        """As many texts as it takes per call (at most 300 are tried here) come back as as many rows."""
+        """As many texts as it takes per call (at most 300 are tried here) return as many rows."""
         texts = [f"text number {number}" for number in range(min(embedder.limits.inputs, 300))]
 
         vectors = await _vectors(embedder, texts)
 
         assert vectors.shape[0] == len(texts)
 
-    async def test_truncation_is_told_truthfully(self, embedder: Embedder) -> None:
-        """A text is said to be cut if, and only if, its end leaves no trace in the vector."""
+    async def test_truncation_is_reported_correctly(self, embedder: Embedder) -> None:
+        """A text is reported as cut if, and only if, its end does not affect the vector."""
         long = "word " * 2000
         short, ending = "A short text.", long + " and a surprising end about zebras"
 
@@ -156,7 +156,7 @@ class EmbedderSuite(ABC):
         assert embedder.truncates(ending) == embedder.truncates(long)
 
     async def test_it_can_be_closed_twice(self, embedder: Embedder) -> None:
-        """Closing again does no harm, used or not."""
+        """Closing again is harmless, used or not."""
         await embedder.embed(["a text"], Purpose.DOCUMENT)
 
         await embedder.close()

@@ -1,4 +1,4 @@
-"""Faults to order, for rehearsals with `FakeEmbedder` and `EmbeddingProvider`."""
+"""Scripted faults, for rehearsals with `FakeEmbedder` and `EmbeddingProvider`."""
 
 from embedq.embedders.fake import FakeEmbedder
 from embedq.embedders.faults import Faults, Kind, Mishap, Rehearsal

@@ -1,7 +1,7 @@
-"""A loopback server that speaks the OpenAI embeddings wire and fails to order.
+"""A loopback server for the OpenAI embeddings API with scripted faults.
 
-In a test it lives in the test's own event loop; `python -m embedq.testing.provider --port 8089 --latency 0.05` makes
-it a process of its own, to rehearse with `OPENAI_BASE_URL=http://127.0.0.1:8089/v1`.
+In a test it runs in the test's own event loop; `python -m embedq.testing.provider --port 8089 --latency 0.05` runs it
+as a separate process, to rehearse with `OPENAI_BASE_URL=http://127.0.0.1:8089/v1`.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _LARGEST_BODY = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody asked for."""
+    """One request."""
 
     path: str
     headers: Mapping[str, str]  # names in lower case
@@ -32,18 +32,18 @@ class Request:
 
     @property
     def texts(self) -> list[str]:
-        """The texts, however they were given."""
+        """The texts, in either form of the request."""
         given = self.body.get("input", [])
         return [given] if isinstance(given, str) else list(given)
 
 
 class EmbeddingProvider:
-    """Answers `POST /v1/embeddings` with vectors made of the texts' hashes, and keeps what it was asked."""
+    """Answers `POST /v1/embeddings` with vectors made from the texts' hashes, and records its requests."""
 
     def __init__(self, *, dimensions: int = 384, faults: Faults | None = None, port: int = 0) -> None:
-        """Choose the vectors' length, the faults, and a port (0: any free one)."""
+        """Set the vectors' length, the faults, and a port (0: any free one)."""
         self.dimensions = dimensions
-        self.headers: tuple[tuple[str, str], ...] = ()  # of every good answer
+        self.headers: tuple[tuple[str, str], ...] = ()  # of every successful answer
         self.requests: list[Request] = []
         self._arrived = asyncio.Event()
         self._port = port
@@ -57,14 +57,14 @@ class EmbeddingProvider:
         self._rehearsal = Rehearsal(faults)
 
     async def asked(self, times: int = 1) -> None:
-        """Wait until this many requests have come in all."""
+        """Wait until this many requests have arrived in total."""
         while len(self.requests) < times:
             self._arrived.clear()
             await self._arrived.wait()
 
     @property
     def base_url(self) -> str:
-        """What to set `OPENAI_BASE_URL` to."""
+        """The value for `OPENAI_BASE_URL`."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     async def __aenter__(self) -> Self:
@@ -74,7 +74,7 @@ class EmbeddingProvider:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening, and drop whoever still waits."""
+        """Stop listening, and drop waiting clients."""
         if self._server is not None:
             self._server.close()
             for writer in list(self._open):
@@ -87,7 +87,7 @@ class EmbeddingProvider:
             while await self._exchange(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # the other side left, or does not speak HTTP
+            pass  # the client left, or does not speak HTTP
         finally:
             self._open.discard(writer)
             writer.close()
@@ -105,7 +105,7 @@ class EmbeddingProvider:
         if any(map(self._faults.refuses, request.texts)):
             mishap = Mishap(kind=Kind.STATUS, status=HTTPStatus.BAD_REQUEST)
         if mishap.kind in {Kind.HANG, Kind.TIMEOUT}:
-            await reader.read()  # until the caller gives up, or the server closes
+            await reader.read()  # until the client gives up, or the server closes
             return False
         return await self._answer(request, mishap, writer)
 
@@ -121,7 +121,7 @@ class EmbeddingProvider:
         if mishap.kind is Kind.RESET:
             return await _break_off(writer, body)
         if mishap.kind is Kind.CUT:
-            body = body[: len(body) // 2]  # whole as HTTP, cut as JSON
+            body = body[: len(body) // 2]  # complete as HTTP, cut as JSON
         return await _send(writer, HTTPStatus.OK, body, self.headers)
 
 

@@ -1,4 +1,4 @@
-"""The bodies that the loopback provider answers with, whole or spoilt."""
+"""The bodies that the loopback provider answers with, valid or damaged."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from embedq.model import Vector
 
 
 def completed(asked: Mapping[str, Any], texts: Sequence[str], dimensions: int, mishap: Kind) -> bytes:
-    """Answer a request with one vector per text, in the encoding it asks for, spoilt as the script says."""
+    """Answer a request with one vector per text, in the requested encoding, damaged as the script says."""
     size = int(asked.get("dimensions") or dimensions)
     rows = _rows(texts, size)
     if mishap is Kind.DIMENSIONS:
@@ -34,7 +34,7 @@ def completed(asked: Mapping[str, Any], texts: Sequence[str], dimensions: int, m
 
 
 def refused(message: str, *, code: str | None = None) -> bytes:
-    """Answer with an error as OpenAI words it."""
+    """Answer with an error in OpenAI's format."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
     return json.dumps({"error": error}).encode()
 

@@ -84,7 +84,7 @@ async def found_again(store: PostgresStore) -> int:
 
 async def mend(store: PostgresStore) -> None:
     """Have tables looked at that have changed their shape, as happens by itself every half minute."""
-    store._mend_at = 0.0
+    store._check_at = 0.0
     await gather(store)
 
 

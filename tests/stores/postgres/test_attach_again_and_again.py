@@ -96,6 +96,6 @@ async def test_a_look_at_an_unchanged_table_walks_nothing(store: PostgresStore, 
     for table in ("docs", "pg_trigger", "pg_inherits"):
         await db.execute(f"VACUUM (FREEZE, ANALYZE) {table}")
 
-    store._mend_at = 0.0
+    store._check_at = 0.0
     assert await store.gather() == 0
     assert not (await one(store)).walking

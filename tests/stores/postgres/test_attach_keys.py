@@ -179,7 +179,7 @@ async def test_keys_may_grow(store: PostgresStore, db: asyncpg.Connection) -> No
     await db.execute("ALTER TABLE docs ALTER id TYPE bigint, ALTER part TYPE varchar(20)")
     await db.execute("INSERT INTO docs VALUES (5000000000, 'abcdefghij', 'two'), (1, 'abcdefg', 'three')")
     await catch_up(store)
-    store._mend_at = 0.0
+    store._check_at = 0.0
     await catch_up(store)
 
     assert set((await records(store)).values()) == {"one", "two", "three"}

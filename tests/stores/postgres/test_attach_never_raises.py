@@ -158,12 +158,12 @@ async def test_triggers_can_be_switched_off_and_on(store: PostgresStore, db: asy
     """A bulk load past the triggers is told while they sleep, and found by a walk when they are back."""
     await attach_docs(store, db, rows=1)
     await db.execute("ALTER TABLE docs DISABLE TRIGGER ALL; INSERT INTO docs VALUES (2, 'two')")
-    store._mend_at = 0.0
+    store._check_at = 0.0
     await catch_up(store)
     told = (await one(store)).problem
 
     await db.execute("INSERT INTO docs VALUES (3, 'three'); ALTER TABLE docs ENABLE TRIGGER ALL")
-    store._mend_at = 0.0
+    store._check_at = 0.0
     await catch_up(store)
 
     assert told is not None

@@ -14,7 +14,7 @@ from embedq.errors import Conflict, EmbedqError, Invalid, NotFound, StoreError
 from embedq.model import EmbedderName, NewRecord, Patch, RecordId
 from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.attaching import attaching
-from embedq.stores.postgres.attaching.source import look
+from embedq.stores.postgres.attaching.source import inspect_table
 from embedq.testing.stores.stage import DIMENSIONS, NOTES, declaration
 
 E = f"e vector({DIMENSIONS})"
@@ -127,7 +127,7 @@ async def test_a_temporary_table_is_refused(store: PostgresStore) -> None:
     async with store._database.transaction() as db:
         await db.execute("CREATE TEMP TABLE passing (id int PRIMARY KEY, body text)")
         with pytest.raises(Invalid, match="temporary"):
-            await look(db, Attachment(table="passing", key=("id",), text=("body",)), None)
+            await inspect_table(db, Attachment(table="passing", key=("id",), text=("body",)), None)
 
 
 async def test_row_security_is_refused_and_told_when_it_comes_later(postgres_url: str) -> None:
@@ -223,13 +223,13 @@ async def test_a_table_in_use_is_waited_for_but_not_for_ever(
     transaction = application.transaction()
     await transaction.start()
     await application.execute("INSERT INTO docs VALUES (1, 'open')")
-    monkeypatch.setattr(attaching, "PATIENCE", 0.6)
+    monkeypatch.setattr(attaching, "WAIT_SECONDS", 0.6)
 
     with pytest.raises(StoreError, match="in use by a transaction that does not end"):
         await attach(store)
     assert dict(await db.fetchrow(CATALOG)) == NOTHING
 
-    monkeypatch.setattr(attaching, "PATIENCE", 20)
+    monkeypatch.setattr(attaching, "WAIT_SECONDS", 20)
     attaching_now = asyncio.create_task(attach(store))
     async with asyncio.timeout(10):
         await db.execute("INSERT INTO docs VALUES (2, 'beside')")

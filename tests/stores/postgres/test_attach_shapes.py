@@ -249,14 +249,14 @@ async def test_a_table_that_cannot_be_mended_leaves_the_others_alone(
     await attach(store, "others", name="others", into=None)
     await catch_up(store)
     await db.execute("ALTER TABLE docs RENAME TO papers; ALTER TABLE others RENAME TO rest")
-    look_at = shape_changes.look_at
+    check_table = shape_changes.check_table
 
     async def refuse(connection: asyncpg.Connection, oid: int, *more: Any) -> Any:  # noqa: ANN401 as it comes
         if await connection.fetchval("SELECT $1::oid = 'public.papers'::regclass", oid):
             raise asyncpg.InsufficientPrivilegeError("must be owner of table papers")
-        return await look_at(connection, oid, *more)
+        return await check_table(connection, oid, *more)
 
-    monkeypatch.setattr(shape_changes, "look_at", refuse)
+    monkeypatch.setattr(shape_changes, "check_table", refuse)
     await mend(store)
     assert "must be owner" in str((await one(store)).problem)
     assert (await one(store, "others")).problem is None

@@ -199,7 +199,7 @@ async def test_tables_take_turns(store: PostgresStore, db: asyncpg.Connection) -
     await db.execute("CREATE TABLE broken (id int PRIMARY KEY, body text); INSERT INTO broken VALUES (1, 'x')")
     await attach(store, "broken", into=None, name="broken")
     await db.execute("ALTER TABLE broken RENAME body TO words")
-    store._mend_at = 1e18
+    store._check_at = 1e18
     await attach(store)
     await attach(store, "small", name="small")
     await db.execute("INSERT INTO small VALUES (1, 'small')")

@@ -38,7 +38,7 @@ def test_a_writer_waits_for_readers_and_goes_before_later_ones() -> None:
     with turns.reading():
         writer = threading.Thread(target=write)
         writer.start()
-        while not turns._door.locked():
+        while not turns._entry.locked():
             pass
         reader = threading.Thread(target=read)
         reader.start()

@@ -43,7 +43,7 @@ HOT = {
     "list pending": reading.LIST_PENDING,
     "list failed": reading.LIST_FAILED,
     "oldest": reading.OLDEST,
-    "the line": listing.LINE,
+    "the line": listing.READY,
     "missing": keeping.MISSING,
     "processing": listing.PROCESSING,
     "truncated": listing.TRUNCATED,

@@ -10,7 +10,7 @@ import pytest_asyncio
 from embedq.stores.sqlite import SqliteStore
 from embedq.stores.sqlite.connection import connect
 from embedq.testing.stores.acts import Pair
-from embedq.testing.stores.walks import Ground, walk_of
+from embedq.testing.stores.walks import Walker, walk_of
 
 WALKS = 25
 
@@ -53,7 +53,7 @@ INDEXED = "SELECT rowid FROM embedq_words WHERE embedq_words MATCH ? ORDER BY 1"
 WRITTEN = "SELECT rid FROM embedq_record WHERE valid_to IS NULL AND text LIKE '%' || ? || '%' ORDER BY 1"
 
 
-class Watched(Ground):
+class Watched(Walker):
     """A ground whose file is looked at while the walk's records are still there."""
 
     def __init__(self, store: SqliteStore, other: SqliteStore, db: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""The two halves, and what one must tell the other. RULES 11: the corpus first, then the queue."""
+"""The two halves, and what one must pass to the other. RULES 11: the corpus first, then the queue."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ class Halves:
     """A corpus and a job store."""
 
     def __init__(self, corpus: Corpus, queue: JobStore) -> None:
-        """Join what is opened already."""
+        """Join two halves that are already open."""
         self._corpus = corpus
         self._queue = queue
 
     async def _enqueue(self, collection: str, arms: Sequence[Arm], now: datetime | None) -> Sequence[Queued]:
-        """Arm jobs. A queue that was wiped, or was out of reach at a declaration, hears of the collection first."""
+        """Arm jobs. A queue that was wiped, or was unreachable at a declaration, gets the collection first."""
         if not arms:
             return []
         try:
             return await self._queue.enqueue(collection, arms, now=now)
         except NotFound:
-            await self._tell_of(collection, now)
+            await self._declare_in_queue(collection, now)
             return await self._queue.enqueue(collection, arms, now=now)
 
-    async def _tell_of(self, collection: str, now: datetime | None) -> None:
-        """Tell the queue of a collection as the corpus has it."""
+    async def _declare_in_queue(self, collection: str, now: datetime | None) -> None:
+        """Declare a collection in the queue as the corpus has it."""
         for found in await self._corpus.collections():
             if found.declaration.name == collection:
                 await self._queue.declare(found, now=now)
@@ -49,7 +49,7 @@ class Halves:
 
 
 def by_collection(records: Sequence[RecordName]) -> dict[str, list[RecordId]]:
-    """Sort record names by their collections, each once."""
+    """Group record names by collection, each once."""
     found: dict[str, dict[RecordId, None]] = defaultdict(dict)
     for collection, record in records:
         found[collection][record] = None

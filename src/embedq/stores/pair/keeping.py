@@ -1,4 +1,4 @@
-"""Upkeep of two databases: what is missing in one and has no job in the other, and what people do to jobs."""
+"""Upkeep of two databases: records that lack a vector and a job, and operator actions on jobs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from embedq.stores.pair.halves import GIVEN_UP, Halves, by_collection
 
 
 class PairKeeping(Halves):
-    """Rescue, reconcile, purge, and the operator's side."""
+    """Rescue, reconcile, purge, and the operator's actions."""
 
     async def rescue(
         self, *, dead: Sequence[WorkerId] = (), unrenewed_for: timedelta | None = None, now: datetime | None = None
@@ -26,7 +26,7 @@ class PairKeeping(Halves):
         return rescued
 
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
-        """See `ports.Keeping`. What the queue gave up on, and its record does not know, is noted on the way."""
+        """See `ports.Keeping`. Also note on its record what the queue gave up on, where the record lacks that."""
         some = await self._corpus.missing(collection, after=after, limit=limit)
         states = await self._queue.states(collection, [found.id for found in some])
         unnoted = [found.id for found in some if _is_unnoted(found, states.get(found.id))]
@@ -71,7 +71,7 @@ class PairKeeping(Halves):
         return await self._queue.put_in_place(jobs)
 
     async def counts(self) -> Mapping[str, Counts]:
-        """See `ports.Operating`. Collections are those of the corpus."""
+        """See `ports.Operating`. The collections are those of the corpus."""
         jobs = await self._queue.counts()
         return {
             name: _counted(jobs.get(name, Counts()), found._asdict())
@@ -87,7 +87,7 @@ class PairKeeping(Halves):
         return await self._queue.job(job)
 
     async def cancel(self, job: JobId, *, tenant: str | None = None, now: datetime | None = None) -> Job | None:
-        """See `ports.Operating`. It is cancelled for the text that the corpus has now, not for one it was armed for."""
+        """See `ports.Operating`. Cancelled for the text that the corpus has now, not for the one it was armed for."""
         found = owned(await self._queue.job(job), tenant)
         if found is None:
             return None
@@ -111,7 +111,7 @@ class PairKeeping(Halves):
         return await self._queue.oldest_pending(now=now)
 
     async def _tried_again(self, revived: Sequence[RecordName]) -> int:
-        """Let records know that their texts are tried again; answer with how many."""
+        """Note on records that their texts are tried again; return how many."""
         for collection, records in by_collection(revived).items():
             await self._corpus.try_again(collection, records)
         return len(revived)
@@ -124,7 +124,7 @@ def _needs_job(record: Standing, state: JobState | None) -> bool:
 
 
 def _is_unnoted(record: Standing, state: JobState | None) -> bool:
-    """Say whether the queue has given up on the text that a record has, and the record does not know."""
+    """Say whether the queue has given up on a record's current text, and the record does not have that noted."""
     if state is None or record.given_up or state.hash != record.hash:
         return False
     return state.status in GIVEN_UP and not _needs_job(record, state)

@@ -29,19 +29,19 @@ from embedq.stores.pair.writing import PairWriting
 
 @runtime_checkable
 class RoleMaking(Protocol):
-    """A half whose database knows roles."""
+    """A half whose database has roles."""
 
     async def make_roles(self) -> dict[str, list[str]]:
-        """Make roles for readers, writers and workers."""
+        """Create roles for readers, writers and workers."""
         ...
 
 
 class PairStore(PairWriting, PairWorking, PairKeeping):
-    """Any corpus with any job store. What a crash leaves between the two, the reconciler closes."""
+    """Any corpus with any job store. The reconciler closes the gaps that a crash leaves between the two."""
 
     @classmethod
     async def join(cls, corpus: Corpus, queue: JobStore) -> Self:
-        """Join two opened halves; the queue hears of the collections that the corpus has."""
+        """Join two open halves; declare the corpus's collections in the queue."""
         for collection in await corpus.collections():
             await queue.declare(collection)
         return cls(corpus, queue)
@@ -121,7 +121,7 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
         return await self._queue.workers(heartbeat=heartbeat, now=now)
 
     async def make_roles(self) -> dict[str, list[str]]:
-        """Make roles in those of the two databases that know some; safe to repeat."""
+        """Create roles in those of the two databases that have roles; safe to repeat."""
         made: defaultdict[str, list[str]] = defaultdict(list)
         for half in (self._corpus, self._queue):
             for what, roles in (await half.make_roles()).items() if isinstance(half, RoleMaking) else ():
@@ -138,12 +138,12 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
         await asyncio.gather(self._queue.close(), self._corpus.close())
 
     async def _with_waiting(self, collection: str, found: Freshness, now: datetime | None = None) -> Freshness:
-        """Say what waits in the queue: the corpus cannot know."""
+        """Add how many jobs wait in the queue: the corpus cannot know."""
         waiting = await self._queue.waiting(collection, now=now)
         return replace(found, pending=waiting.jobs, oldest_pending=waiting.oldest)
 
     async def _with_jobs(self, collection: str, records: Sequence[Record]) -> list[Record]:
-        """Say which job each record has."""
+        """Add each record's job."""
         states = await self._queue.states(collection, [record.id for record in records]) if records else {}
         return [
             replace(record, job_id=states[record.id].job_id) if record.id in states else record for record in records

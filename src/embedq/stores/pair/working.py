@@ -24,29 +24,29 @@ from embedq.model import (
 from embedq.policy.jobs import RecordAnswer
 from embedq.stores.pair.halves import Halves, by_collection
 
-NOBODY = ContentHash(b"")
+NO_HASH = ContentHash(b"")
 
 
 class PairWorking(Halves):
-    """Leases of one database with the texts of another."""
+    """Leases from one database with the texts of another."""
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
-        """See `ports.Leasing`. Where the corpus does not answer, the leases go back uncharged."""
+        """See `ports.Leasing`. If the corpus does not answer, the leases are released uncharged."""
         leased = await self._queue.lease(ask, now=now)
         try:
             return await self._with_texts(leased)
         except StoreError:
-            await self._hand_back(leased, now)
+            await self._release(leased, now)
             raise
 
     async def settle(
         self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
     ) -> Settled:
-        """See `ports.Leasing`. The vectors are in the corpus before the queue hears of them."""
-        told, answers, held = _told(
+        """See `ports.Leasing`. The vectors are in the corpus before the queue is settled."""
+        ready, answers, held = _without_held(
             outcomes, await self._corpus.store(outcomes, now=now) if outcomes else [], last=last
         )
-        settled = await self._queue.settle(told, answers, then=then, last=last, now=now)
+        settled = await self._queue.settle(ready, answers, then=then, last=last, now=now)
         settled = replace(settled, busy=settled.busy | held)
         lost = [outcome.lease for outcome in outcomes if _may_be_lost(outcome) and outcome.lease.job_id in settled.jobs]
         for collection, records in by_collection([(lease.collection, lease.record_id) for lease in lost]).items():
@@ -54,8 +54,8 @@ class PairWorking(Halves):
         try:
             return replace(settled, next=await self._with_texts(settled.next))
         except StoreError:
-            await self._hand_back(settled.next, now)
-            return replace(settled, next=Leased())  # the next lease says what is wrong
+            await self._release(settled.next, now)
+            return replace(settled, next=Leased())  # the next lease reports the error
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
@@ -84,7 +84,7 @@ class PairWorking(Halves):
         return await self._queue.budgets(now=now)
 
     async def _with_texts(self, leased: Leased) -> Leased:
-        """Read the texts of what was leased; a record that is gone, or of another space by now, has none."""
+        """Read the texts of what was leased; a record that is gone, or now in another space, has none."""
         if not leased.leases:
             return leased
         wanted = by_collection([(lease.collection, lease.record_id) for lease in leased.leases])
@@ -93,24 +93,24 @@ class PairWorking(Halves):
         for lease in leased.leases:
             found = texts.get(lease.collection, {}).get(lease.record_id)
             if found is None:
-                filled.append(lease._replace(text=None, hash=NOBODY, current=False))
+                filled.append(lease._replace(text=None, hash=NO_HASH, current=False))
             else:
                 filled.append(
                     lease._replace(text=found.text, hash=found.hash, current=found.current, erasure=found.erasure)
                 )
         return replace(leased, leases=filled)
 
-    async def _hand_back(self, leased: Leased, now: datetime | None) -> None:
-        """Hand back what nobody will work on; whatever stands in the way of that, the lease runs out by itself."""
+    async def _release(self, leased: Leased, now: datetime | None) -> None:
+        """Release what will not be worked on; if that fails, the lease expires by itself."""
         if leased.leases:
             fits = [RecordAnswer.FITS] * len(leased.leases)
             await self._queue.settle([Released(lease) for lease in leased.leases], fits, now=now)
 
 
-def _told(
+def _without_held(
     outcomes: Sequence[Outcome], answers: Sequence[RecordAnswer | None], *, last: bool
 ) -> tuple[list[Outcome], list[RecordAnswer], frozenset[JobId]]:
-    """Say what the queue hears now, and whose records somebody holds: those go back if nobody will come for them."""
+    """Return what to settle in the queue now, and whose records are locked: those are released if not waited for."""
     pairs = [(outcome, answer) for outcome, answer in zip(outcomes, answers, strict=True) if answer is not None]
     held = [outcome for outcome, answer in zip(outcomes, answers, strict=True) if answer is None]
     if last:

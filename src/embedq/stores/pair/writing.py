@@ -1,4 +1,4 @@
-"""What applications write: to the corpus first, then to the queue what it must hear."""
+"""What applications write: to the corpus first, then to the queue what it needs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from embedq.model import (
 from embedq.policy.tenants import belongs
 from embedq.stores.pair.halves import Halves
 
-STEP = 500  # records per look
+STEP = 500  # records per batch
 
 
 class PairWriting(Halves):
@@ -49,7 +49,7 @@ class PairWriting(Halves):
         return await self._corpus.spaces()
 
     async def learn(self, space: SpaceId, dimensions: int) -> int:
-        """See `ports.Declaring`. The queue hears of it too: it shows the names of spaces."""
+        """See `ports.Declaring`. The queue learns it too: it shows the names of spaces."""
         fixed = await self._corpus.learn(space, dimensions)
         for collection in await self._corpus.collections():
             if collection.space.id == space:
@@ -64,7 +64,7 @@ class PairWriting(Halves):
         now: datetime | None = None,
         connection: object | None = None,
     ) -> Sequence[Receipt]:
-        """See `ports.Writing`. What is part of a caller's transaction gets its job by the reconciler."""
+        """See `ports.Writing`. What is written in a caller's transaction gets its job from the reconciler."""
         written = await self._corpus.put(collection, records, now=now, connection=connection)
         if connection is not None:
             return [_receipt(one, None) for one in written]
@@ -90,7 +90,7 @@ class PairWriting(Halves):
         gone = await self._corpus.delete(
             collection, records, purge=purge, tenant=tenant, now=now, connection=connection
         )
-        ended = records if tenant is None else gone  # the others may be another's
+        ended = records if tenant is None else gone  # the others may belong to another tenant
         if connection is None and ended:
             await self._queue.withdraw(collection, ended, now=now)
         return gone
@@ -131,7 +131,7 @@ class PairWriting(Halves):
         return [Receipt(record, status[live[record].current], queued[record].job_id) for record in records]
 
     async def _queued(self, collection: str, written: Sequence[Written], now: datetime | None) -> list[Receipt]:
-        """Name what was written to the queue."""
+        """Enqueue what was written."""
         arms = [
             Arm(
                 one.id,
@@ -149,7 +149,7 @@ class PairWriting(Halves):
         return [_receipt(one, job) for one, job in zip(written, queued, strict=True)]
 
     async def _arm_missing(self, collection: str, now: datetime | None) -> int:
-        """Give jobs to all who need one, by key."""
+        """Give a job to every record that needs one, by key."""
         after, armed = None, 0
         while some := await self._corpus.missing(collection, after=after, limit=STEP):
             after = some[-1].key

@@ -1,4 +1,4 @@
-"""Where the database is, and how it may be spoken to."""
+"""Where the database is, and how to connect to it."""
 
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -17,32 +17,32 @@ WRITE = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database's URL as the driver wants it. It holds the password: it is never shown."""
+    """A database's URL as the driver expects it. It contains the password: it is never shown."""
 
     dsn: str
     shown: str  # without user and password
-    pooler: bool  # a transaction pooler stands between: no session of our own
-    hosts: list[str] = field(hash=False, compare=False)  # a URL for each; the one that answered last stands first
+    pooler: bool  # a transaction pooler is in between: no session of our own
+    hosts: list[str] = field(hash=False, compare=False)  # a URL for each; the one that answered last comes first
     secrets: tuple[str, ...] = ()
 
     def hide(self, said: str) -> str:
-        """Take the secrets out of what the driver says."""
+        """Remove secrets from the driver's messages."""
         for secret in self.secrets:
             said = said.replace(secret, HIDDEN)
         return said
 
     def prefer(self, host: str) -> None:
-        """Begin with this host from now on: one that is gone without a word costs everybody who asks it first."""
+        """Try this host first from now on: an unreachable one delays every connection that tries it first."""
         if self.hosts[0] != host:
             self.hosts[:] = [host, *(other for other in self.hosts if other != host)]
 
     def __repr__(self) -> str:
-        """Show it without its password."""
+        """Show it without the password."""
         return f"Address({self.shown})"
 
 
 def parse(url: str, *, pooler: bool = False) -> Address:
-    """Read a URL; `pooler=transaction` in it is ours and wins over the setting, everything else is the driver's."""
+    """Parse a URL; `pooler=transaction` in it is ours and overrides the setting, the rest is passed to the driver."""
     parts = _split(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     asked = dict(query).get(POOLER, ON if pooler else OFF)
@@ -52,7 +52,7 @@ def parse(url: str, *, pooler: bool = False) -> Address:
     user, at, hosts = parts.netloc.rpartition("@")
     for port in (*map(_port, hosts.split(",")), *dict(query).get("port", "").split(",")):
         if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= LAST_PORT):
-            # It is not shown: it may be part of a password with a slash in it.
+            # It is not shown: it may be part of a password that contains a slash.
             raise SettingsError(
                 f"EMBEDQ_URL: the port is not a number from 1 to {LAST_PORT}; in a password, / is written %2F and @ %40"
             )
@@ -63,10 +63,10 @@ def parse(url: str, *, pooler: bool = False) -> Address:
 
 
 def _split(url: str) -> SplitResult:
-    """Take a URL apart, and refuse one whose password would be read as something else; it is never shown."""
+    """Split a URL, and refuse one whose password would be parsed as something else; it is never shown."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # its words would show the URL
+    except ValueError:  # its message would show the URL
         raise SettingsError(WRITE) from None
     user, _, _ = parts.netloc.rpartition("@")
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
@@ -77,5 +77,5 @@ def _split(url: str) -> SplitResult:
 
 
 def _port(host: str) -> str:
-    """Read the port behind a host's name, or behind the brackets of its address."""
+    """Read the port after a host name, or after the brackets of an IPv6 address."""
     return host.rpartition("]")[2].partition(":")[2]

@@ -1,4 +1,4 @@
-"""Telling other processes that there is work, and hearing it from them, on a connection and a thread of its own."""
+"""Notify other processes of new work, and listen for their notifications, on a separate connection and thread."""
 
 import asyncio
 import random
@@ -11,50 +11,50 @@ from embedq.stores.postgres.connection import Connection, connect
 from embedq.stores.postgres.errors import Fault
 
 CHANNEL = "embedq"
-RING = "SET LOCAL synchronous_commit = off; NOTIFY embedq"  # one transaction; what it tells of is on disk already
-# Seconds between two rings, which writers pay for: at first, and while it goes on and on.
+RING = "SET LOCAL synchronous_commit = off; NOTIFY embedq"  # one transaction; what it announces is durable already
+# Seconds between two notifications, which slow writers down: at first, and under sustained load.
 QUIET, LONGEST_QUIET = 0.05, 0.2
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # before the connection is opened again
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # before reconnecting
 CLOSE_SECONDS = 5.0
-ALIVE = 30.0  # seconds after which a silent connection is asked whether it is still there
+ALIVE = 30.0  # seconds after which an idle connection is checked
 
 
 class Bell:
-    """Rings for others at once when it was quiet, less often while puts follow each other; hears others ring."""
+    """Notifies others at once after a quiet time, less often while puts follow each other; listens for others."""
 
-    def __init__(self, address: Address, heard: Callable[[], None]) -> None:
-        """Start nothing yet; `heard` is called on the bell's thread, also when a lost connection is back."""
+    def __init__(self, address: Address, notified: Callable[[], None]) -> None:
+        """Start nothing yet; `notified` is called on the bell's thread, for each notification and each reconnect."""
         self._address = address
-        self._heard = heard
+        self._notified = notified
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._rings, self._changed, self._stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._wants_to_hear = False
+        self._listens = False
         self._due = False
         self._closed = False
 
     def ring(self) -> None:
-        """Tell the others, soon. Safe from any thread and nearly free: a ring that is due tells of all before it."""
+        """Notify the others, soon. Callable from any thread and cheap: one notification covers all before it."""
         if not self._due:
             self._due = True
             self._call(self._rings)
 
     def listen(self) -> None:
-        """Hear the others from now on. Behind a transaction pooler nobody can."""
-        if not self._wants_to_hear and not self._address.pooler:
-            self._wants_to_hear = True
+        """Listen from now on. Not possible behind a transaction pooler."""
+        if not self._listens and not self._address.pooler:
+            self._listens = True
             self._call(self._changed)
 
     def close(self) -> None:
-        """End connection and thread; a ring that is still due is rung, unless nobody is there to hear it."""
+        """Close connection and thread; a pending notification is still sent, unless the server is unreachable."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
         if loop is not None and thread is not None:
             try:
                 loop.call_soon_threadsafe(self._stopped.set)
-            except RuntimeError:  # it has ended by itself
+            except RuntimeError:  # its loop has ended by itself
                 return
             thread.join(CLOSE_SECONDS)
 
@@ -77,7 +77,7 @@ class Bell:
             self._loop.close()
 
     async def _serve(self) -> None:
-        """Keep a connection, and open it anew when it is lost."""
+        """Keep a connection, and reopen it when it is lost."""
         pause = FIRST_PAUSE
         while not self._stopped.is_set():
             try:
@@ -98,13 +98,13 @@ class Bell:
         listening, quiet = False, QUIET
         connection.add_termination_listener(lambda _: self._changed.set())
         while not connection.is_closed():
-            if self._wants_to_hear and not listening:
-                await connection.add_listener(CHANNEL, self._hear)
+            if self._listens and not listening:
+                await connection.add_listener(CHANNEL, self._on_notification)
                 listening = True
-                self._heard()  # what was rung before is unknown
+                self._notified()  # notifications sent before are unknown
             if self._rings.is_set():
                 self._rings.clear()
-                self._due = False  # before it is sent: whoever commits from now on rings again
+                self._due = False  # before it is sent: commits from now on notify again
                 await connection.execute(RING)
                 await _first(self._stopped.wait(), asyncio.sleep(quiet))
                 quiet = min(quiet * 2, LONGEST_QUIET) if self._rings.is_set() else QUIET
@@ -114,7 +114,7 @@ class Bell:
                 await self._pause(connection)
 
     async def _pause(self, connection: Connection) -> None:
-        """Wait for something to do; make sure now and then that the connection is still there."""
+        """Wait for something to do; check now and then that the connection is still alive."""
         self._changed.clear()
         events = (self._rings.wait(), self._changed.wait(), self._stopped.wait())
         if not await _first(*events, asyncio.sleep(ALIVE)):
@@ -122,15 +122,15 @@ class Bell:
         async with asyncio.timeout(ALIVE):
             await connection.execute("SELECT 1")
 
-    def _hear(self, connection: Connection, pid: int, channel: str, payload: str) -> None:
+    def _on_notification(self, connection: Connection, pid: int, channel: str, payload: str) -> None:
         del channel, payload
-        if pid != connection.get_server_pid():  # our own ring was heard in this process already
-            self._heard()
+        if pid != connection.get_server_pid():  # our own notification was already handled in this process
+            self._notified()
 
 
 async def _first(*waits: object) -> bool:
-    """Wait for the first of these; say whether it was the last one named."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]  # type: ignore[call-overload]  # coroutines all
+    """Wait for the first of these; say whether it was the last in the list."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]  # type: ignore[call-overload]  # all are coroutines
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -1,4 +1,4 @@
-"""What the fleet may ask of a provider: a log of requests and tokens per space, and holds."""
+"""What the workers may request from a provider: a log of requests and tokens per space, and holds."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,14 +28,14 @@ WHERE s.id IN (SELECT space FROM embedq.collection WHERE name IS NOT NULL)
 async def take(
     database: Database, space: SpaceId, budget: Budget | None, spending: Spending, now: datetime | None
 ) -> timedelta:
-    """Take requests and tokens; zero: go, else how long to wait. No span of the budget's length ever sees more."""
+    """Take requests and tokens; return zero to go, else how long to wait. No window ever exceeds the budget."""
     limits = (None, None, None) if budget is None else (budget.requests, budget.tokens, budget.interval)
     wait: timedelta = await database.call(TAKE, space, *limits, spending.requests, spending.tokens, now)
     return wait
 
 
 async def states(database: Database, now: datetime | None) -> dict[SpaceId, dict[str, Any]]:
-    """Say what the window has seen and how long holds last."""
+    """Return what the window contains and how long holds last."""
     rows = await database.fetch(STATE, now)
     return {
         SpaceId(row["name"]): {"requests": row["requests"], "tokens": row["tokens"], "held_seconds": row["held"]}

@@ -1,6 +1,6 @@
-"""Putting and deleting records in a caller's own transaction, on a connection of whatever driver the caller uses.
+"""Put and delete records in a caller's own transaction, on a connection of the caller's driver.
 
-No driver but ours is imported: a connection is known by the module its class comes from.
+No driver but ours is imported: a connection is recognised by the module of its class.
 """
 
 import importlib
@@ -32,7 +32,7 @@ async def put(
     now: datetime | None,
     read: Reader[T],
 ) -> list[T]:
-    """Write records as part of the caller's transaction; workers hear of them when it is committed."""
+    """Write records as part of the caller's transaction; workers are notified when it commits."""
     for _ in range(3):
         collection = database.catalogue.recall(name)
         if collection is None:
@@ -54,7 +54,7 @@ async def delete(
     records: Sequence[RecordId],
     which: Mapping[str, Any],
 ) -> list[RecordId]:
-    """Delete records as part of the caller's transaction; answer with those that were there."""
+    """Delete records as part of the caller's transaction; return those that existed."""
     collection = await database.run(lambda db: find(db, name), repeat=True)
     collection.check_writable()
     request = {"collection": collection.id, "ids": list(records), **which}
@@ -63,7 +63,7 @@ async def delete(
 
 
 async def _ask(connection: Any, call: str, request: str) -> str:  # noqa: ANN401 of any driver
-    """Call the function by the driver's own manners; its errors stay its own, for the caller's own way to repeat."""
+    """Call the function through the driver's API; its errors are passed on, for the caller's own retries."""
     try:
         return await _call_by_driver(connection, call, request)
     except Exception as error:
@@ -77,7 +77,7 @@ async def _call_by_driver(connection: Any, call: str, request: str) -> str:  # n
         case "asyncpg":
             return str(await connection.fetchval(call.format(place="$1"), request))
         case "psycopg":
-            plain = importlib.import_module("psycopg.rows").tuple_row  # whatever rows the caller has from it
+            plain = importlib.import_module("psycopg.rows").tuple_row  # whatever row factory the caller has set
             cursor = await _settled(connection.cursor(row_factory=plain).execute(call.format(place="%s"), (request,)))
             return str((await _settled(cursor.fetchone()))[0])
         case "sqlalchemy":
@@ -90,11 +90,11 @@ async def _call_by_driver(connection: Any, call: str, request: str) -> str:  # n
 
 
 def _in_style(connection: Any, call: str, request: str) -> tuple[str, tuple[str]]:  # noqa: ANN401 of any driver
-    """Write the call as the driver under SQLAlchemy wants it."""
+    """Write the call in the parameter style of the driver under SQLAlchemy."""
     style = connection.dialect.paramstyle
     return call.format(place="$1" if style == "numeric_dollar" else "%s"), (request,)
 
 
 async def _settled(answer: Any) -> Any:  # noqa: ANN401 of any driver
-    """Wait for an answer where the driver is asynchronous."""
+    """Await the result if the driver is asynchronous."""
     return await answer if inspect.isawaitable(answer) else answer

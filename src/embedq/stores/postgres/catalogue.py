@@ -1,4 +1,4 @@
-"""What this process remembers of collections. Writers and leases say when it is out of date."""
+"""This process's cache of collections. Writes and leases report when it is out of date."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ COLUMNS = """id, name, revision, space, text_from, priority, retry,
 (SELECT a.made_for FROM embedq.attachment a WHERE a.collection = collection.id) AS attached"""
 FIND = f"SELECT {COLUMNS} FROM embedq.collection WHERE name = $1"
 ALL = f"SELECT {COLUMNS} FROM embedq.collection"
-EPOCH = "SELECT epoch + first_token FROM embedq.control"  # as a lease says it: it is another after a schema was dropped
+EPOCH = "SELECT epoch + first_token FROM embedq.control"  # as a lease reports it: it differs after a schema was dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Found:
     attached: str | None = None  # the table whose rows are its records
 
     def check_writable(self) -> None:
-        """Refuse to write records that a table says otherwise."""
+        """Refuse to write records whose source is an attached table."""
         if self.attached is not None:
             raise Conflict(f"the records of {self.name!r} are the rows of {self.attached}: write to that table")
 
@@ -38,34 +38,34 @@ class Catalogue:
     """Collections by name, for writers, and by number, for leases."""
 
     def __init__(self) -> None:
-        """Start with nothing known."""
+        """Start empty."""
         self._by_name: dict[str, Found] = {}
         self._by_id: dict[int, Found] = {}
         self._epoch = 0
 
     def recall(self, name: str) -> Found | None:
-        """Recall a collection as it was when it was last read."""
+        """Return a collection as it was when last read."""
         return self._by_name.get(name)
 
     def forget(self, name: str) -> None:
-        """Forget what turned out to be out of date."""
+        """Remove an outdated entry."""
         self._by_name.pop(name, None)
 
     def remember(self, found: Found) -> None:
-        """Keep a collection in mind."""
+        """Store a collection."""
         if found.name is not None:
             self._by_name[found.name] = found
 
     def knows(self, epoch: int, ids: set[int]) -> bool:
-        """Say whether these collections are known as of this count of changes."""
+        """Say whether these collections are cached as of this epoch."""
         return epoch == self._epoch and ids <= self._by_id.keys()
 
     def name_of(self, id_: int) -> Found | None:
-        """Say which collection a number stands for; None if it is gone."""
+        """Return the name of a collection by number; None if it is gone."""
         return self._by_id.get(id_)
 
     async def read(self, db: Connection) -> None:
-        """Read all collections. The count is read first: a change in between is noticed the next time."""
+        """Read all collections. The epoch is read first: a change in between is noticed the next time."""
         epoch = await db.fetchval(EPOCH)
         found = [made(row) for row in await db.fetch(ALL)]
         self._by_id = {item.id: item for item in found}
@@ -88,7 +88,7 @@ def made(row: Any) -> Found:  # noqa: ANN401 a row
 
 
 async def find(db: Connection, name: str) -> Found:
-    """Find a collection as it is now, or say that there is none."""
+    """Find a collection as it is now, or raise."""
     row = await db.fetchrow(FIND, name)
     if row is None:
         raise absent(name)
@@ -96,5 +96,5 @@ async def find(db: Connection, name: str) -> Found:
 
 
 def absent(name: str) -> NotFound:
-    """Say that there is no such collection."""
+    """Make the error for a collection that does not exist."""
     return NotFound(f"no collection {name!r}: declare it, or put a first record into it")

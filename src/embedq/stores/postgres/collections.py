@@ -28,7 +28,7 @@ SELECT {SPACE} FROM embedq.space s
 WHERE s.id IN (SELECT space FROM embedq.collection WHERE name IS NOT NULL) ORDER BY s.id
 """
 
-# One declaration at a time; and nobody puts into a collection while what it is made of changes.
+# One declaration at a time; and no put into a collection while its definition changes.
 LOCK_DECLARING = "SELECT pg_advisory_xact_lock(1701667444, 0)"
 LOCK_COLLECTION = "SELECT pg_try_advisory_xact_lock(1701667441, $1)"
 
@@ -37,7 +37,7 @@ SELECT id FROM embedq.space WHERE provider = $1 AND model = $2 AND asked = $3 OR
 """
 CREATE_SPACE = "INSERT INTO embedq.space (provider, model, asked) VALUES ($1, $2, $3) RETURNING id"
 
-# Revisions begin anywhere: a writer may remember a collection of a schema that was dropped, with this name and number.
+# Revisions start at random: a writer may have cached a collection of a dropped schema, with this name and number.
 CREATE = f"""
 INSERT INTO embedq.collection (created_at, name, space, text_from, priority, retry, revision)
 VALUES ({NOW}, $2, $3, $4, $5, $6, floor(random() * 1000000000)::int)
@@ -52,7 +52,7 @@ HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record WHERE collection = $1 AN
 LEARN = "SELECT embedq.learn(embedq.space_number($1), $2)"
 DROP = "UPDATE embedq.collection SET name = NULL, recompose = NULL, revision = revision + 1 WHERE id = $1"
 
-# A collection whose texts must be made anew, and its next records.
+# A collection whose texts must be recomposed, and its next records.
 TO_RECOMPOSE = """
 SELECT id, name, revision, space, text_from, priority, retry, recompose FROM embedq.collection
 WHERE recompose IS NOT NULL AND name IS NOT NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -66,7 +66,7 @@ WHERE collection = $1 AND id = ANY ($2) AND valid_to IS NULL ORDER BY rid FOR NO
 """
 RECOMPOSED = "UPDATE embedq.collection SET recompose = $2 WHERE id = $1"
 
-PATIENCE, PAUSE = 30.0, 0.05  # seconds for writers under way to end, and between two looks
+WAIT_SECONDS, PAUSE = 30.0, 0.05  # seconds for writers under way to end, and between two looks
 
 
 async def listing(database: Database) -> list[Collection]:
@@ -80,8 +80,8 @@ async def spaces(database: Database) -> list[Space]:
 
 
 async def declare(database: Database, wanted: Declaration, now: datetime | None) -> None:
-    """Create or change a collection. Changed texts are left to `recompose`."""
-    for _ in range(round(PATIENCE / PAUSE)):
+    """Create or change a collection. `recompose` updates the texts later."""
+    for _ in range(round(WAIT_SECONDS / PAUSE)):
         async with database.transaction() as db:
             if await declare_on(db, wanted, now):
                 database.catalogue.forget(wanted.name)
@@ -93,7 +93,7 @@ async def declare(database: Database, wanted: Declaration, now: datetime | None)
 
 
 async def declare_on(db: Connection, wanted: Declaration, now: datetime | None = None) -> bool:
-    """Declare, unless a writer is under way who knows the collection as it was."""
+    """Declare, unless a writer is active that has cached the old collection."""
     await db.execute(LOCK_DECLARING)
     space = await _ensure_space(db, wanted.embedder)
     texts = write_text_from(wanted.text_from)
@@ -119,8 +119,8 @@ async def declare_on(db: Connection, wanted: Declaration, now: datetime | None =
 
 
 async def drop(database: Database, name: str) -> None:
-    """Let a collection's name go; the rest is taken away step by step."""
-    for _ in range(round(PATIENCE / PAUSE)):
+    """Free a collection's name; the rest is removed step by step."""
+    for _ in range(round(WAIT_SECONDS / PAUSE)):
         async with database.transaction() as db:
             found = await find(db, name)
             if found.attached is not None:
@@ -135,7 +135,7 @@ async def drop(database: Database, name: str) -> None:
 
 
 async def recompose(database: Database, limit: int, limits: Limits, now: datetime | None) -> int:
-    """Make some texts anew after a change of `text_from`, and arm those that changed; 0 when none is left."""
+    """Recompose some texts after a change of `text_from`, and arm those that changed; 0 when none is left."""
     return await database.write(lambda db: _recompose(db, limit, limits, now), repeat=True)
 
 
@@ -147,15 +147,15 @@ async def _recompose(db: Connection, limit: int, limits: Limits, now: datetime |
         collection = made(row)
         ids = [found["id"] for found in await db.fetch(NEXT_TO_RECOMPOSE, collection.id, row["recompose"], limit)]
         held = await db.fetch(HOLD, collection.id, ids)
-        changed = [record for found in held if (record := _made_anew(collection.text_from, found)) is not None]
+        changed = [record for found in held if (record := _recomposed(collection.text_from, found)) is not None]
         if changed:
             await putting.put_on(db, collection, changed, limits, now, putting.receipts, notify=True)
         await db.execute(RECOMPOSED, collection.id, ids[-1] if len(ids) == limit else None)
     return len(ids) or 1
 
 
-def _made_anew(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row
-    """Make one text anew. A record that has none of the new attributes keeps its text."""
+def _recomposed(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row
+    """Recompose one text. A record that has none of the new attributes keeps its text."""
     attributes = json.loads(row["attributes"])
     try:
         text = compose(text_from, None, attributes)
@@ -167,7 +167,7 @@ def _made_anew(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  
 
 
 async def learn(database: Database, space: SpaceId, dimensions: int) -> int:
-    """Fix a space's dimensions by its first good answer."""
+    """Fix a space's dimensions by its first valid answer."""
     fixed = await database.call(LEARN, space, dimensions)
     if fixed is None:
         raise NotFound(f"no space {space}")

@@ -11,48 +11,48 @@ from embedq.stores.postgres.address import Address
 from embedq.stores.postgres.errors import Fault, is_lost, translated
 
 CONNECT_SECONDS = 10.0  # for each host
-SILENCE_MS = 20_000  # unanswered for so long, a connection is dead: its host is gone without a word
-STATEMENT_SECONDS = 60.0  # the server ends a statement that takes longer: it waits for somebody's transaction, or hangs
-ANSWER_SECONDS = 70.0  # by then the server would have spoken: something between swallows what is sent
+SILENCE_MS = 20_000  # a connection without an answer for so long is dead: its host is unreachable
+STATEMENT_SECONDS = 60.0  # the server ends a statement that takes longer: it waits for a lock, or hangs
+ANSWER_SECONDS = 70.0  # by then the server would have answered: packets are lost on the way
 SESSION = {
     "application_name": "embedq",
     "jit": "off",  # compiling costs more than our statements do
-    "default_transaction_isolation": "read committed",  # a database's own choice is about its applications
+    "default_transaction_isolation": "read committed",  # a database's own default is meant for its applications
     "standard_conforming_strings": "on",
-    # The server, too, must notice that we are gone: what we had locked stays locked until it does.
+    # The server must notice a dead client, too: the client's locks are held until it does.
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": str(SILENCE_MS),
-    "idle_in_transaction_session_timeout": "60s",  # we may also be stopped in the middle of a transaction
+    "idle_in_transaction_session_timeout": "60s",  # a client may also be stopped in the middle of a transaction
 }
-# Names in our statements are the system's: who may put functions into `public` must not be called in their place. Set
-# by a statement, so that DEFAULT stays what the user is used to.
+# Names in our statements are the system's: functions that others put into `public` must not be called instead. Set
+# by a statement, so that DEFAULT stays what the user expects.
 OWN_PATH = "SET search_path = pg_catalog, pg_temp"
 OWN_PATH_HERE = "SET LOCAL search_path = pg_catalog, pg_temp"  # behind a pooler, for one transaction
 
-# Where the vector extension lives: people put it into schemas of their own.
+# The vector extension's schema: it may be installed in any.
 EXTENSION = """
 SELECT n.nspname FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
 WHERE e.extname = 'vector'
 """
 
-Connection = Any  # asyncpg carries no types
+Connection = Any  # asyncpg has no types
 
 
 async def connect(address: Address, *, bounded: bool = False) -> Connection:
-    """Open a connection as the database is, installed or not, to the first host that will do.
+    """Open a connection, whether the schema is installed or not, to the first suitable host.
 
     Args:
         address: Where it is.
-        bounded: No statement may take longer than a minute; without it, it may wait as long as an upgrade takes.
+        bounded: No statement may take longer than a minute; otherwise it may wait as long as an upgrade takes.
     """
     *others, last = list(address.hosts)
     for host in others:
         try:
             return await _connect_to(host, address, bounded=bounded)
         except Fault as error:
-            if not is_lost(error):  # it is there, and refuses us
+            if not is_lost(error):  # the host is up, and refuses us
                 raise translated(error, address.shown, connecting=True) from error
     try:
         return await _connect_to(last, address, bounded=bounded)
@@ -61,7 +61,7 @@ async def connect(address: Address, *, bounded: bool = False) -> Connection:
 
 
 async def _connect_to(host: str, address: Address, *, bounded: bool) -> Connection:
-    """Open a connection to one host: the driver alone would spend all its time on the first that is silent."""
+    """Open a connection to one host: the driver alone would spend all its time on the first unreachable one."""
     session = SESSION | ({"statement_timeout": f"{STATEMENT_SECONDS:g}s"} if bounded else {})
     try:
         connection = await asyncpg.connect(
@@ -71,7 +71,7 @@ async def _connect_to(host: str, address: Address, *, bounded: bool) -> Connecti
             statement_cache_size=0 if address.pooler else 100,
             server_settings=None if address.pooler else session,
         )
-    except ValueError as error:  # the driver's own words about a URL it cannot read; as cause they would show it
+    except ValueError as error:  # the driver's message about an invalid URL; as cause it would show the URL
         raise StoreUnusable(f"EMBEDQ_URL cannot be used: {address.hide(str(error))}") from None
     _notice_silence(connection)
     if address.pooler:
@@ -83,7 +83,7 @@ async def _connect_to(host: str, address: Address, *, bounded: bool) -> Connecti
 
 
 async def connect_to_installed(address: Address) -> Connection:
-    """Open a connection that can carry vectors."""
+    """Open a connection that can transfer vectors."""
     connection = await connect(address, bounded=True)
     try:
         schema = await connection.fetchval(EXTENSION)
@@ -102,12 +102,12 @@ async def connect_to_installed(address: Address) -> Connection:
 
 
 def _keep_settings(connection: Connection) -> None:
-    """Let the driver not switch `jit` when it asks for types: behind a pooler it is the next one's session."""
+    """Keep the driver from switching `jit` when it looks up types: behind a pooler that session is shared."""
     connection._server_caps = connection._server_caps._replace(jit=False)  # noqa: SLF001 the driver offers no other way
 
 
 def _notice_silence(connection: Connection) -> None:
-    """Let the kernel end a connection whose other side has gone without a word."""
+    """Let the kernel close a connection whose peer has become unreachable."""
     found = connection._transport.get_extra_info("socket")  # noqa: SLF001 the driver offers no other way
     if found is None or found.family not in (socket.AF_INET, socket.AF_INET6):
         return

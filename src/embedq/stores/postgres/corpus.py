@@ -34,10 +34,10 @@ STEP = 1000  # records handled in one transaction of a longer task
 
 
 class PostgresRecords:
-    """Records and their vectors in one PostgreSQL database, wherever their jobs are."""
+    """Records and their vectors in one PostgreSQL database, wherever their jobs are stored."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
-        """Speak to an opened database."""
+        """Use an open database."""
         self._database = database
         self._limits = limits
         self._puts = 0
@@ -149,14 +149,14 @@ class PostgresRecords:
         return await self._database.write(lambda db: keeping.recount(db, collection, after, limit), repeat=True)
 
     async def _fold(self) -> None:
-        """Fold the rows that changes of sums are noted in, now and then."""
+        """Fold the rows that record changes of sums, now and then."""
         self._puts += 1
         if self._puts % putting.FOLD_EVERY == 0:
             await self._database.fetch(putting.FOLD)
 
 
 class PostgresCorpus(PostgresRecords):
-    """Records whose jobs are in the same database: what is written arms them in the same transaction."""
+    """Records with their jobs in the same database: a write arms them in the same transaction."""
 
     async def put(
         self,
@@ -197,7 +197,7 @@ class PostgresCorpus(PostgresRecords):
             lambda db: keeping.enqueue(
                 db, collection, records, force=force, priority=job_priority, tenant=tenant, now=now
             ),
-            repeat=not force,  # a forced embedding is paid for each time it is asked for
+            repeat=not force,  # a forced embedding costs money each time
         )
         self._database.woke()
         return receipts

@@ -1,4 +1,4 @@
-"""One database, opened: its connections, its bell, and what this process knows of its collections."""
+"""One open database: its connections, its notifications, and this process's cache of collections."""
 
 import asyncio
 import random
@@ -21,16 +21,16 @@ from embedq.telemetry import Event, Telemetry
 
 T = TypeVar("T")
 TRIES = 4
-HELD_SECONDS = 10.0  # so long a writer waits for somebody's transaction
+HELD_SECONDS = 10.0  # how long a writer waits for another transaction
 PAUSES = (0.0, 0.05, 0.2)  # seconds before another try
-POLL = timedelta(seconds=5)  # a backstop: a ring may be lost with its connection
-POOLER_POLL = timedelta(seconds=0.5)  # where nobody can ring
+POLL = timedelta(seconds=5)  # a fallback: a notification may be lost with its connection
+POOLER_POLL = timedelta(seconds=0.5)  # where no notifications arrive
 READ_ONLY = "25006"
 ISOLATION = "read_committed"  # each statement sees what was committed before it, and so what its locks waited for
 
 
 class Database:
-    """What the sides of the store, corpus and queue, share."""
+    """What the parts of the store, corpus and queue, share."""
 
     def __init__(self, address: Address, telemetry: Telemetry) -> None:
         """Open no connection yet."""
@@ -40,24 +40,24 @@ class Database:
         self.catalogue = Catalogue()
         self._pool = Pool(lambda: connect_to_installed(address), sessions=not address.pooler)
         self._bell = Bell(address, self.wake.call)
-        self._isolated = False  # sessions here have another isolation than ours: each transaction says what it needs
+        self._isolated = False  # sessions here have another isolation level: each transaction sets its own
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Any]:
-        """Read rows; a lost connection is opened anew."""
+        """Read rows; reconnect if the connection is lost."""
         return await self.run(lambda db: db.fetch(statement, *values), repeat=True)
 
     async def fetchrow(self, statement: str, *values: object) -> Any:  # noqa: ANN401 a row, or None
-        """Read one row; a lost connection is opened anew."""
+        """Read one row; reconnect if the connection is lost."""
         return await self.run(lambda db: db.fetchrow(statement, *values), repeat=True)
 
     async def call(self, statement: str, *values: object) -> Any:  # noqa: ANN401 whatever it answers
-        """Call what must not be done twice: a lost connection is the caller's to judge."""
+        """Call what must not be done twice: a lost connection is raised to the caller."""
         return await self.run(lambda db: db.fetchval(statement, *values), repeat=False)
 
     async def write(self, work: Callable[[Connection], Awaitable[T]], *, repeat: bool) -> T:
         """Do work that may have to wait for an application's transaction, in one transaction.
 
-        Whoever meets a held record gives the connection back, and tries again in turn with others that did.
+        A write that meets a locked record releases its connection, and retries in turn with others that did.
         """
         end, lane = monotonic() + HELD_SECONDS, Lane.WRITERS
         while True:
@@ -77,12 +77,12 @@ class Database:
         lane: Lane = Lane.OTHERS,
         end: float | None = None,
     ) -> T:
-        """Do work on a connection. What the server undid is done again; what was lost only if it may be repeated.
+        """Do work on a connection. What the server rolled back is retried; what was lost only if it may be repeated.
 
         Args:
             work: What to do.
             repeat: It may be done twice.
-            only_calls: It only calls functions of ours, with arguments of just their types: no search path matters.
+            only_calls: It only calls our functions, with arguments of exactly their types: no search path matters.
             lane: Whose share of the connections it takes.
             end: By when it must have a connection.
         """
@@ -90,11 +90,14 @@ class Database:
             seconds, isolated = None if end is None else max(0.0, end - monotonic()), self._isolated
             try:
                 pool = self._pool.here()
-                terms = self._on_our_terms
-                async with pool.connection(lane, seconds) as connection, terms(connection, lane, only_calls=only_calls):
+                settings = self._with_settings
+                async with (
+                    pool.connection(lane, seconds) as connection,
+                    settings(connection, lane, only_calls=only_calls),
+                ):
                     return await work(connection)
             except Fault as error:
-                self._take_note(error)
+                self._learn_from(error)
                 again = is_undone(error) or (repeat and is_lost(error)) or (_was_not_isolated(error) and not isolated)
                 if not again or attempt == TRIES - 1:
                     raise translated(error, self.address.shown) from error
@@ -110,16 +113,16 @@ class Database:
                     await connection.execute(OWN_PATH_HERE)
                 yield connection
         except Fault as error:
-            self._take_note(error)
+            self._learn_from(error)
             raise translated(error, self.address.shown) from error
 
     def woke(self) -> None:
-        """Tell everybody that jobs became ready."""
+        """Notify all processes that jobs became ready."""
         self.wake.call()
         self._bell.ring()
 
     def tell_buried(self, job: JobId, reason: Reason) -> None:
-        """Tell of a dead letter that no worker has made."""
+        """Report a dead letter that no worker reports."""
         self.telemetry.emit(Event.JOB_FAILED, level="error", jobId=job, reason=reason)
 
     async def wait(self, timeout: timedelta) -> None:  # noqa: ASYNC109 a bound, not a cancellation
@@ -130,13 +133,13 @@ class Database:
         await self.wake.wait(longest.total_seconds())
 
     async def close(self) -> None:
-        """Let go of connections and thread."""
+        """Close connections and thread."""
         await asyncio.to_thread(self._bell.close)
         await self._pool.close()
 
     @asynccontextmanager
-    async def _on_our_terms(self, connection: Connection, lane: Lane, *, only_calls: bool) -> AsyncIterator[None]:
-        """Open a transaction that says what it needs, where a pooler's sessions bring other terms."""
+    async def _with_settings(self, connection: Connection, lane: Lane, *, only_calls: bool) -> AsyncIterator[None]:
+        """Open a transaction with our settings, where a pooler's sessions have others."""
         pooled = self.address.pooler
         bounded = pooled and lane is not Lane.OTHERS
         if not self._isolated and not bounded and (only_calls or not pooled):
@@ -149,13 +152,13 @@ class Database:
                 await connection.execute(f"SET LOCAL lock_timeout = {int(lane)}")
             yield
 
-    def _take_note(self, error: BaseException) -> None:
-        """Learn from an error: a host that is gone or has become a standby has no good connections left."""
+    def _learn_from(self, error: BaseException) -> None:
+        """Learn from an error: a host that is down or has become a standby has no usable connections left."""
         if is_lost(error) or state_of(error) == READ_ONLY:
             self._pool.here().forget()
         self._isolated |= _was_not_isolated(error)
 
 
 def _was_not_isolated(error: BaseException) -> bool:
-    """Say whether a transaction should have said which isolation it needs."""
+    """Say whether a transaction should have set its isolation level."""
     return state_of(error) == NOT_READ_COMMITTED

@@ -1,4 +1,4 @@
-"""What a queue in another database asks of records: texts out, vectors in."""
+"""What a queue in another database needs of records: it reads texts and stores vectors."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.vectors import encode_all
 
-Answer = RecordAnswer | None  # None: somebody holds the record just now
+Answer = RecordAnswer | None  # None: another transaction holds the record
 
-# Texts with their hashes. The mark tells a record from itself after an erasure, and from another that has its id later.
+# Texts with their hashes. The mark changes with an erasure, and differs for a later record with the same id.
 TEXTS = """
 SELECT c.name, x.id, x.text, x.hash, m.record IS NULL AS current, coalesce(x.erased, -x.rid) AS mark
 FROM unnest($2::text[], $3::text[]) u (collection, id)
@@ -25,7 +25,7 @@ JOIN embedq.record x ON x.collection = c.id AND x.id = u.id AND x.valid_to IS NU
 LEFT JOIN embedq.missing m ON m.collection = c.id AND m.record = x.rid
 """
 
-# How records stand to the texts that were leased.
+# How records compare with the texts that were leased.
 ANSWERS = """
 SELECT x.valid_to IS NULL AND x.rid IS NOT NULL AS live, x.hash = u.hash AS same, m.record IS NULL AS current
 FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY u (id, hash, n)
@@ -66,7 +66,7 @@ async def texts(
 
 
 async def store(db: Connection, outcomes: Sequence[Outcome], now: datetime | None) -> list[Answer]:
-    """Store the vectors that fit, and say of each record whether it has the text that was leased."""
+    """Store the vectors that fit, and say for each record whether it has the text that was leased."""
     answers: list[Answer] = [RecordAnswer.GONE] * len(outcomes)
     for name, space, places in _batches(outcomes):
         home = await db.fetchrow(HOME, name, space)
@@ -79,7 +79,7 @@ async def store(db: Connection, outcomes: Sequence[Outcome], now: datetime | Non
 
 
 def _batches(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, SpaceId, list[int]]]:
-    """Part outcomes by collection, and so that those with a vector are together and no record is among them twice."""
+    """Group outcomes by collection, so that those with a vector are together and no record is in a group twice."""
     seen: dict[tuple[str, RecordId], int] = defaultdict(int)
     parts: dict[tuple[int, bool, str, SpaceId], list[int]] = defaultdict(list)
     for place, outcome in enumerate(outcomes):
@@ -113,7 +113,7 @@ async def _store(db: Connection, home: Any, batch: Sequence[Outcome], now: datet
 
 
 async def _look(db: Connection, home: Any, batch: Sequence[Outcome], now: datetime | None) -> list[Answer]:  # noqa: ANN401 a row
-    """Say how records stand whose attempts brought no vector; one that found the stored one current must be right."""
+    """Compare records whose attempts brought no vector; one that found the stored one current must be right."""
     del now
     leases = [outcome.lease for outcome in batch]
     rows = await db.fetch(ANSWERS, home["id"], [lease.record_id for lease in leases], [lease.hash for lease in leases])
@@ -128,7 +128,7 @@ def _answer(outcome: Outcome, row: Any) -> RecordAnswer:  # noqa: ANN401 a row
 
 
 async def standing(db: Connection, name: str, records: Sequence[RecordId]) -> list[Standing]:
-    """Say how live records stand."""
+    """Return the state of live records."""
     collection = await find(db, name)
     return [_standing(row) for row in await db.fetch(SOME, collection.id, list(records))]
 
@@ -140,13 +140,13 @@ async def missing(db: Connection, name: str, after: str | None, limit: int) -> l
 
 
 async def give_up(db: Connection, name: str, losses: Sequence[Loss]) -> None:
-    """Note which texts are given up on."""
+    """Note which texts were given up on."""
     columns = [loss.id for loss in losses], [loss.hash for loss in losses], [str(loss.reason) for loss in losses]
     await db.execute(GIVE_UP, (await find(db, name)).id, *columns)
 
 
 async def try_again(db: Connection, name: str, records: Sequence[RecordId]) -> None:
-    """Forget what was given up on."""
+    """Clear the note that texts were given up on."""
     await db.execute(TRY_AGAIN, (await find(db, name)).id, list(records))
 
 

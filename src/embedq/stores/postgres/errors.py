@@ -18,15 +18,15 @@ from embedq.errors import (
     TooLarge,
 )
 
-LOST = (OSError, EOFError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)  # never came to an answer
+LOST = (OSError, EOFError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)  # never got an answer
 LOST_STATES = frozenset(
     {"57P01", "57P02", "57P03", "57P05", "25P03", "53300", "08000", "08001", "08003", "08004", "08006", "08P01"}
 )
-AGAIN_STATES = frozenset({"40001", "40P01"})  # undone by the server: doing it again is all it asks
+AGAIN_STATES = frozenset({"40001", "40P01"})  # rolled back by the server: only a retry is needed
 NOT_READ_COMMITTED = "EQ003"  # raised by our own functions
 ABSENT_STATES = frozenset({"3F000", "42P01", "42883", "42704", "42703"})
 
-# Which states mean which of our kinds, and what is said of them.
+# Which SQLSTATEs map to which of our errors, and their messages.
 KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
     (
         frozenset({"53100"}),
@@ -72,7 +72,7 @@ KINDS: tuple[tuple[frozenset[str], type[EmbedqError], str], ...] = (
         Invalid,
         "a text holds a character that PostgreSQL cannot store, such as NUL",
     ),
-    (  # a number beyond its type, a word that is none of its type, a value nested too deep
+    (  # a number out of range, a word invalid for its type, a value nested too deep
         frozenset({"22003", "22P02", "54001"}),
         Invalid,
         "a value is none that PostgreSQL can take ({error})",
@@ -93,7 +93,7 @@ POOLER = "{shown} is a pooler ({error}): set EMBEDQ_PG_POOLER=1, or add pooler=t
 UNSENDABLE = "a value is none that PostgreSQL can take ({error})"
 LOST_SAID = "{shown} cannot be reached ({error}): check that it runs, and the URL"
 
-# What it means that a connection is refused: then the URL is to blame, and nothing that we have made.
+# Errors of a refused connection: the URL is wrong, not the schema.
 REFUSED: tuple[tuple[frozenset[str], str], ...] = (
     (
         frozenset({"3D000"}),
@@ -112,9 +112,9 @@ ROLES = (
     "works; `embedq init --roles` makes them"
 )
 
-# Which grant is missing, by the server's words.
+# Which grant is missing, by the server's message.
 GRANTS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (  # quoted when it refuses the connection, and only then
+    (  # quoted when the connection is refused, and only then
         re.compile('permission denied for database "(.+)"'),
         "as the database's owner, GRANT CONNECT ON DATABASE {0} to this user",
     ),
@@ -135,31 +135,31 @@ Fault = (asyncpg.PostgresError, *LOST)
 
 
 def is_lost(error: BaseException) -> bool:
-    """Say whether the connection, not the statement, is to blame."""
+    """Say whether the connection failed, not the statement."""
     if isinstance(error, asyncpg.PostgresError):
         return state_of(error) in LOST_STATES and not _is_from_a_pooler(error)
     return isinstance(error, LOST) and not _is_unsendable(error)
 
 
 def _is_unsendable(error: BaseException) -> bool:
-    """Say whether the driver refused a value, or their number, before anything was sent."""
+    """Say whether the driver refused a value, or the number of values, before anything was sent."""
     return isinstance(error, asyncpg.DataError) or (
         isinstance(error, asyncpg.InterfaceError) and "query arguments" in str(error)
     )
 
 
 def is_undone(error: BaseException) -> bool:
-    """Say whether the server undid a transaction that need only be done again."""
+    """Say whether the server rolled back a transaction that need only be retried."""
     return state_of(error) in AGAIN_STATES
 
 
 def state_of(error: BaseException) -> str:
-    """Read PostgreSQL's own code."""
+    """Read PostgreSQL's SQLSTATE."""
     return str(getattr(error, "sqlstate", None) or "")
 
 
 def translated(error: BaseException, shown: str, *, connecting: bool = False) -> EmbedqError:
-    """Say which of our kinds an error is, met in use or in connecting."""
+    """Translate an error of a statement or of a connection into one of ours."""
     kind, said = (connecting and _refusal_of(error)) or _kind_of(error)
     return kind(said.format(shown=shown, error=_brief(error), named=_named(error), grant=_grant(error)))
 
@@ -170,13 +170,13 @@ def _refusal_of(error: BaseException) -> tuple[type[EmbedqError], str] | None:
 
 
 def _named(error: BaseException) -> str:
-    """Read the name of the database, as a shell takes it."""
+    """Read the name of the database, quoted for a shell."""
     found = NAMED.search(str(error))
     return shlex.quote(found[1]) if found else "NAME"
 
 
 def _grant(error: BaseException) -> str:
-    """Say what has to be granted, where it is known."""
+    """Return what has to be granted, if known."""
     known = ((pattern.search(str(error)), advice) for pattern, advice in GRANTS)
     return next((advice.format(*found.groups()) for found, advice in known if found), ANY_GRANT)
 
@@ -193,12 +193,12 @@ def _kind_of(error: BaseException) -> tuple[type[EmbedqError], str]:
 
 
 def _is_from_a_pooler(error: BaseException) -> bool:
-    """Say whether a pooler refuses the settings of a session, which it cannot keep."""
+    """Say whether a pooler refuses a session setting, which it cannot keep."""
     return state_of(error) == "08P01" and "startup parameter" in str(error)
 
 
 def _brief(error: BaseException) -> str:
-    """Name an error in one line; of a value that the driver could not send, only which one it was."""
+    """Name an error in one line; for a value that the driver could not send, only which one it was."""
     said = str(error).splitlines()[0] if str(error) else "no more is known"
     quoted = QUOTED.match(said)
     return f"{type(error).__name__}: {quoted[1] if quoted else said}"

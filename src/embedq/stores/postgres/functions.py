@@ -1,4 +1,4 @@
-"""The database's functions: no migrations, but replaced as a whole by a version of embedq that has others."""
+"""The database's functions: not migrated, but replaced as a whole by an embedq version that has others."""
 
 import hashlib
 from functools import cache
@@ -11,14 +11,14 @@ from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.quoting import with_vectors_of
 from embedq.stores.postgres.rights import ISSUE
 
-WRITERS = ("templates.py", "generated_sql.py")  # what is in a table's own functions and triggers
+WRITERS = ("templates.py", "generated_sql.py")  # sources of the functions and triggers of attached tables
 INSTALLED = "SELECT version, digest FROM embedq.functions"
 NOTE = """
 INSERT INTO embedq.functions (version, digest) VALUES ($1, $2)
 ON CONFLICT (one) DO UPDATE SET version = excluded.version, digest = excluded.digest
 """
 
-# Remove the functions of another version, and the types they answer with. What was written for one table or one space
+# Remove the functions of another version, and their result types. What was generated for one table or one space
 # (its name ends in a number) stays, and so does what belongs to an extension.
 REMOVE = """
 DO $$
@@ -53,13 +53,13 @@ def sources() -> tuple[str, ...]:
 
 @cache
 def digest() -> str:
-    """Tell these functions, and those that are written per table, from any others."""
+    """Identify these functions, and those generated per table."""
     return hashlib.sha256("\n".join((*sources(), templates_digest())).encode()).hexdigest()
 
 
 @cache
 def templates_digest() -> str:
-    """Tell what functions and triggers of attached tables are written from."""
+    """Identify the templates of functions and triggers of attached tables."""
     folder = resources.files(__package__).joinpath("attaching")
     return hashlib.sha256("\n".join(folder.joinpath(name).read_text() for name in WRITERS).encode()).hexdigest()
 
@@ -78,10 +78,10 @@ async def are_ours(connection: Connection, address: Address) -> bool:
 
 
 async def replace(connection: Connection, schema: str) -> None:
-    """Install these functions in the place of others, and say who may call them; part of the caller's transaction.
+    """Replace the installed functions by these, and grant their use; part of the caller's transaction.
 
     Args:
-        connection: Of the owner.
+        connection: The owner's.
         schema: Where the vector extension lives.
     """
     await connection.execute(REMOVE)

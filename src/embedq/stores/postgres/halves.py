@@ -1,4 +1,4 @@
-"""One PostgreSQL database as a queue alone, or as a corpus alone."""
+"""One PostgreSQL database as queue only, or as corpus only."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -50,10 +50,10 @@ RecordName = tuple[str, RecordId]
 
 
 class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
-    """A queue in a database of its own; its records are in another."""
+    """A queue in its own database; its records are in another."""
 
     def __init__(self, database: Database) -> None:
-        """Speak to an opened database; `open` is the usual way."""
+        """Use an open database; `open` is the usual way."""
         PostgresQueue.__init__(self, database)
         PostgresPlaces.__init__(self, database)
         PostgresJobs.__init__(self, database)
@@ -62,7 +62,7 @@ class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
     async def open(
         cls, url: str, *, telemetry: Telemetry | None = None, pooler: bool = False, make: bool = True
     ) -> Self:
-        """Open the database, and install or upgrade its schema; without `make` it is only looked at."""
+        """Open the database, and install or upgrade its schema; without `make` it is only checked."""
         address = parse(url, pooler=pooler)
         await open_as(Holds.JOBS, address, make=make)
         return cls(Database(address, telemetry or Telemetry()))
@@ -144,7 +144,7 @@ class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
         return await self._database.run(lambda db: references.waiting(db, collection, now), repeat=True)
 
     async def make_roles(self) -> dict[str, list[str]]:
-        """Make roles for readers, writers and workers, and give them their rights; safe to repeat."""
+        """Create roles for readers, writers and workers, and grant their rights; safe to repeat."""
         return await rights.make_roles(self._database.address)
 
     async def check(self) -> None:
@@ -160,7 +160,7 @@ class PostgresCorpusStore(PostgresRecords):
     """Records and vectors in a database whose jobs are in another."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
-        """Speak to an opened database; `open` is the usual way."""
+        """Use an open database; `open` is the usual way."""
         PostgresRecords.__init__(self, database, limits)
         self._indexes = index.Indexes(database, index_from)
 
@@ -208,7 +208,7 @@ class PostgresCorpusStore(PostgresRecords):
         return await self._database.run(lambda db: embedding.texts(db, space, records), repeat=True)
 
     async def store(self, outcomes: Sequence[Outcome], *, now: datetime | None = None) -> Sequence[RecordAnswer | None]:
-        """See `ports.Embedding`. It comes back for records that somebody holds for a moment."""
+        """See `ports.Embedding`. Retries records that are locked for a moment."""
         answers = await self._store(outcomes, now)
         for pause in BUSY_PAUSES:
             held = [place for place, answer in enumerate(answers) if answer is None]
@@ -253,7 +253,7 @@ class PostgresCorpusStore(PostgresRecords):
         return await self._database.run(embedding.sizes, repeat=True)
 
     async def make_roles(self) -> dict[str, list[str]]:
-        """Make roles for readers, writers and workers, and give them their rights; safe to repeat."""
+        """Create roles for readers, writers and workers, and grant their rights; safe to repeat."""
         return await rights.make_roles(self._database.address)
 
     async def check(self) -> None:

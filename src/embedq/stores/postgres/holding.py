@@ -1,4 +1,4 @@
-"""What a database holds: records and their jobs, or one of the two. It is noted, so that nobody mistakes it."""
+"""What a database holds: records and their jobs, or one of the two. It is stored, so that it cannot be mistaken."""
 
 from enum import StrEnum
 
@@ -13,7 +13,7 @@ HELD = "SELECT holds FROM embedq.control"
 HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record)"
 NOTE = "UPDATE embedq.control SET holds = $1"
 
-# A queue can be wiped and begun anew: its numbers begin at the clock, so that none comes again.
+# A queue can be wiped and recreated: its numbers start at the clock, so that none is used twice.
 BEGIN_NUMBERS = """
 SELECT setval('embedq.record_rid', floor(date_part('epoch', clock_timestamp()) * 100000)::bigint)
 WHERE NOT (SELECT is_called FROM embedq.record_rid)
@@ -29,7 +29,7 @@ class Holds(StrEnum):
 
 
 async def open_as(wanted: Holds, address: Address, *, make: bool) -> None:
-    """Install or upgrade the schema, or only look at it, and note what the database holds from now on."""
+    """Install or upgrade the schema, or only check it, and store what the database holds from now on."""
     await (install if make else require)(address)
     connection = await connect(address)
     try:

@@ -1,4 +1,4 @@
-"""The ANN index of a space: made when its vectors are worth it, without keeping anybody from writing."""
+"""The ANN index of a space: built when it has enough vectors, without blocking writers."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,11 @@ from embedq.stores.postgres.errors import Fault, translated
 from embedq.stores.postgres.quoting import quoted
 from embedq.telemetry import Event
 
-WORTH = 20_000  # vectors: below, looking at every one is as fast
-OVERDUE = 10  # times as many: from there on search is slow enough that no queue is waited for
+WORTH = 20_000  # vectors: below, an exact scan is as fast
+OVERDUE = 10  # times as many: from there on search is slow enough that the queue is not waited for
 MOST_VECTOR, MOST_HALF = 2_000, 4_000  # dimensions that HNSW can index, as floats and as half floats
-REST_SECONDS = 600.0  # after a failed building: each try may cost the server minutes
-CLAIM_SECONDS, LOOK_SECONDS = 30.0, 0.05  # for a building to begin, and between two looks whether it has
+RETRY_SECONDS = 600.0  # after a failed build: each try may cost the server minutes
+CLAIM_SECONDS, POLL_SECONDS = 30.0, 0.05  # for a build to start, and between two checks whether it has
 CLOSE_SECONDS = 5.0
 
 SHAPE = """
@@ -28,7 +28,7 @@ LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = to_regclass(format('embedq.vec
 WHERE s.dimensions IS NOT NULL AND s.id = $1
 """
 
-# The spaces without a whole index, who owns their vectors, how many there are, and how many are still to come.
+# The spaces without a valid index, who owns their vectors, how many there are, and how many are pending.
 UNINDEXED = """
 SELECT s.id, s.provider, s.model, s.asked, s.dimensions, n.collections, n.stored, n.open,
   pg_catalog.pg_get_userbyid(c.relowner) AS owner, pg_catalog.pg_has_role(c.relowner, 'USAGE') AS ours
@@ -41,12 +41,12 @@ CROSS JOIN LATERAL (
 WHERE s.dimensions IS NOT NULL AND i.indisvalid IS NOT TRUE ORDER BY s.id
 """
 
-# One process at a time begins. The transaction's lock, so that it holds behind a pooler too.
+# One process at a time starts. A transaction-level lock, so that it also works behind a pooler.
 CLAIM = "SELECT pg_try_advisory_xact_lock(1701667445, $1)"
 
-# Somebody builds an index of this table or drops one: that needs this lock from its beginning to its end, however
-# the other is connected, and the server lets go of it if the other dies. The server's own vacuum (it is nobody's) needs
-# it too, but gives way.
+# Another session builds or drops an index of this table: that holds this lock from start to end, however it is
+# connected, and the server releases the lock if it dies. Autovacuum (it has no user) takes the lock too, but yields
+# it.
 UNDER_WAY = """
 SELECT EXISTS (
   SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid AND a.usesysid IS NOT NULL
@@ -54,7 +54,7 @@ SELECT EXISTS (
     AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database()))
 """
 
-# By reading, not by to_regclass: within a transaction that may go on saying what it has said.
+# A query, not to_regclass: within a transaction to_regclass may keep returning its first result.
 FOUND = """
 SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'embedq' AND c.relname = $1
@@ -63,7 +63,7 @@ WHERE n.nspname = 'embedq' AND c.relname = $1
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the vectors of a space are kept."""
+    """How the vectors of a space are stored."""
 
     space: int
     dimensions: int
@@ -71,22 +71,22 @@ class Shape:
 
     @property
     def kind(self) -> str:
-        """Say as what they are indexed."""
+        """Return the type that they are indexed as."""
         return "vector" if self.dimensions <= MOST_VECTOR else "halfvec"
 
     @property
     def table(self) -> str:
-        """Name the table of the vectors."""
+        """Return the name of the vectors' table."""
         return f"embedq.vector_{self.space}"
 
     @property
     def index(self) -> str:
-        """Name the index, as it is or will be."""
+        """Return the name of the index, built or not."""
         return f"vector_{self.space}_nearest"
 
 
 async def shape_of(db: Connection, space: int) -> Shape | None:
-    """Look at a space; None if it has no vectors yet."""
+    """Read a space's shape; None if it has no vectors yet."""
     row = await db.fetchrow(SHAPE, space)
     return None if row is None else Shape(space, row["dimensions"], row["indexed"])
 
@@ -94,44 +94,44 @@ async def shape_of(db: Connection, space: int) -> Shape | None:
 def is_due(stored: int, to_come: int, worth: int) -> bool:
     """Say whether a space should get its index now.
 
-    Vectors that come later enter it one by one, which costs far more than building it over what is there. So while more
-    are to come than are stored, it waits; but not for a queue that never gets short: once there are many times more
+    Vectors added later enter it one by one, which costs far more than building it over existing ones. So while more
+    are pending than stored, it waits; but not for a queue that never gets short: once there are many times more
     vectors than are worth an index, it is built however long the queue is.
     """
     return stored >= worth and (to_come < stored or stored >= OVERDUE * worth)
 
 
 class Indexes:
-    """Builds what is due, one at a time in the whole fleet and for each space."""
+    """Builds what is due, one at a time among all processes and for each space."""
 
     def __init__(self, database: Database, worth: int) -> None:
-        """Build in this database, from so many vectors on."""
+        """Build in this database, from this many vectors on."""
         self._database = database
         self._worth = worth
-        self._rests_until: dict[int, float] = {}
+        self._retry_at: dict[int, float] = {}
         self._left_to_others: set[int] = set()
 
     async def build_one(self) -> int:
-        """Build the index of one space that is worth it; answer with how many were built. Writers go on meanwhile."""
+        """Build the index of one space that is due; return how many were built. Writers are not blocked."""
         for row in await self._database.fetch(UNINDEXED):
             if row["dimensions"] > MOST_HALF or not is_due(row["stored"], row["open"], self._worth):
                 continue
-            if self._rests_until.get(row["id"], 0.0) <= time.monotonic() and self._is_ours(row):
+            if self._retry_at.get(row["id"], 0.0) <= time.monotonic() and self._is_ours(row):
                 shape = Shape(row["id"], row["dimensions"], indexed=False)
                 if await self._build(shape, row):
                     return 1
         return 0
 
     def _is_ours(self, row: Any) -> bool:  # noqa: ANN401 a row
-        """Say whether we may build it: only a table's owner can. Tell once if not."""
+        """Say whether we may build it: only a table's owner can. Report once if not."""
         if not row["ours"] and row["id"] not in self._left_to_others:
             self._left_to_others.add(row["id"])
             reason = f"only {row['owner']} may build it: let a worker run as that role"
-            self._tell("not_built", row, level="warning", reason=reason)
+            self._report("not_built", row, level="warning", reason=reason)
         return bool(row["ours"])
 
     async def _build(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
-        """Build where no other process does, over one that was broken off."""
+        """Build unless another process does, replacing an aborted index."""
         async with self._database.transaction() as claim:
             if not await claim.fetchval(CLAIM, shape.space) or await claim.fetchval(UNDER_WAY, shape.table):
                 return False
@@ -139,35 +139,35 @@ class Indexes:
             if fresh is None or fresh.indexed:  # another process was faster
                 return False
             broken = await claim.fetchval(FOUND, shape.index)
-            building = asyncio.create_task(self._told(shape, row))
+            building = asyncio.create_task(self._build_and_report(shape, row))
             try:
-                await _begun(claim, shape, broken, building)
+                await _wait_until_begun(claim, shape, broken, building)
             except BaseException:
                 building.cancel()
                 await asyncio.gather(building, return_exceptions=True)
                 raise
         return await building
 
-    async def _told(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
-        """Build, and tell of its beginning and its end."""
+    async def _build_and_report(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
+        """Build, and report its start and its end."""
         began_at = time.monotonic()
-        self._tell("building", row)
+        self._report("building", row)
         try:
             await self._create(shape)
         except (StoreError, asyncio.CancelledError) as error:
-            self._rests_until[shape.space] = time.monotonic() + REST_SECONDS
+            self._retry_at[shape.space] = time.monotonic() + RETRY_SECONDS
             reason = str(error) or "it was told to stop"
-            self._tell("not_built", row, level="warning", seconds=time.monotonic() - began_at, reason=reason)
+            self._report("not_built", row, level="warning", seconds=time.monotonic() - began_at, reason=reason)
             raise
-        self._tell("built", row, seconds=time.monotonic() - began_at)
+        self._report("built", row, seconds=time.monotonic() - began_at)
         return True
 
     async def _create(self, shape: Shape) -> None:
-        """Build on a connection of its own, on which a statement may take as long as it takes."""
+        """Build on a separate connection without a statement timeout."""
         address = self._database.address
         db = await connect(address)
         try:
-            if not address.pooler:  # behind one it would be the next one's session
+            if not address.pooler:  # behind a pooler the session is shared
                 await db.execute("SET statement_timeout = 0; SET lock_timeout = 0")
             schema = quoted(await db.fetchval(EXTENSION))
             await db.execute(f"DROP INDEX CONCURRENTLY IF EXISTS embedq.{shape.index}")
@@ -179,9 +179,9 @@ class Indexes:
             raise translated(error, address.shown) from error
         finally:
             with contextlib.suppress(*Fault):
-                await db.close(timeout=CLOSE_SECONDS)  # after a stop it waits until the server has let go
+                await db.close(timeout=CLOSE_SECONDS)  # if cancelled, it waits for the server to release its locks
 
-    def _tell(self, act: str, row: Any, *, level: str = "info", **facts: object) -> None:  # noqa: ANN401 a row
+    def _report(self, act: str, row: Any, *, level: str = "info", **facts: object) -> None:  # noqa: ANN401 a row
         self._database.telemetry.emit(
             Event.INDEX,
             level=level,
@@ -194,10 +194,10 @@ class Indexes:
         )
 
 
-async def _begun(claim: Connection, shape: Shape, broken: int | None, building: asyncio.Task[bool]) -> None:
-    """Hold the claim until others can see that the index is under way; one that was broken off is another."""
+async def _wait_until_begun(claim: Connection, shape: Shape, broken: int | None, building: asyncio.Task[bool]) -> None:
+    """Hold the claim until others can see that the build has started; an aborted index does not count."""
     until = time.monotonic() + CLAIM_SECONDS
     while time.monotonic() < until:
-        done, _ = await asyncio.wait([building], timeout=LOOK_SECONDS)
+        done, _ = await asyncio.wait([building], timeout=POLL_SECONDS)
         if done or await claim.fetchval(FOUND, shape.index) not in {None, broken}:
             return

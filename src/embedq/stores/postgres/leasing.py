@@ -1,4 +1,4 @@
-"""Giving out work: which turn it is, where this process stands in each line, and what a lease looks like."""
+"""Lease jobs: the turn of the lanes, this process's position in each queue, and how a lease is read."""
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,23 +15,23 @@ SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
 STARTS = [lane << LANE_BITS for lane in range(LANES)]
 NO_JOB = -1
 T = TypeVar("T")
-Home = tuple[str, RetryPolicy | None]  # a collection's name and policy
-Right = tuple[int, int, datetime]  # what all leases of a batch share: token, nonce, and until when
-GONE = ("", None, b"")  # a record that is not there any more: its id, text and hash
+Home = tuple[str, RetryPolicy | None]  # a collection's name and retry policy
+Right = tuple[int, int, datetime]  # what all leases of a batch share: token, nonce, and expiry
+GONE = ("", None, b"")  # a record that no longer exists: its id, text and hash
 
-# A scan from the start is slow where a snapshot elsewhere keeps rows from being removed. Only then is the order of a
-# line kept loosely: late commits and jobs handed back lie below the marks until the next scan from the start.
+# A scan from the start is slow where a snapshot elsewhere keeps dead rows from being removed. Only then is the order of
+# a queue kept loosely: late commits and released jobs lie below the marks until the next scan from the start.
 SLOW_SECONDS = 0.0008
 SLOW_SCANS = 3  # in a row
 WHOLE_TURN = 20  # at least so many turns between two scans from the start,
-WHOLE_SHARE = 0.0005  # and one more for so many seconds that it takes
+WHOLE_SHARE = 0.0005  # and one more per this many seconds that it takes
 
 
 class Turns:
-    """Counts leases, so that low lanes and crashed jobs get their turn, and remembers how far each line was taken."""
+    """Counts leases, so that low lanes and crashed jobs get their turn, and remembers how far each queue was taken."""
 
     def __init__(self) -> None:
-        """Start at the first turn, at the start of every line."""
+        """Start at the first turn, at the start of every queue."""
         self._leases = 0
         self._asks_alone = 0
         self._slow = 0
@@ -47,12 +47,12 @@ class Turns:
         return (self._asks_alone + 1) % SOLO_TURN == 1
 
     def marks(self, spaces: Sequence[SpaceId]) -> tuple[list[int], list[int]]:
-        """Say behind which places the next scan begins, by space and lane."""
+        """Return the positions after which the next scan starts, by space and lane."""
         found = [(self._marks.get(space) if self._by_marks > 0 else None) or _start() for space in spaces]
         return [key for keys, _ in found for key in keys], [job for _, jobs in found for job in jobs]
 
     def note(self, spaces: Sequence[SpaceId], row: Any) -> None:  # noqa: ANN401 a row
-        """Learn from a lease's answer."""
+        """Update from a lease's answer."""
         self._asks_alone += bool(row["solo"])
         self._note_scan(row["scan_seconds"])
         if not row["from_line"]:
@@ -74,7 +74,7 @@ def _start() -> tuple[list[int], list[int]]:
 
 
 def arguments(ask: Ask, turns: Turns) -> list[Any]:
-    """Write what a worker asks for, as the database's function wants it; the last is a nonce."""
+    """Write a worker's request as arguments of the database function; the last is a nonce."""
     keys, jobs = turns.marks(ask.spaces)
     return [
         ask.worker,
@@ -91,7 +91,7 @@ def arguments(ask: Ask, turns: Turns) -> list[Any]:
 
 
 def leased(ask: Ask, row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # noqa: ANN401 a row
-    """Read the answer to a lease that was asked for under this nonce, best job first."""
+    """Read the answer to a lease request with this nonce, best job first."""
     if row["taken"] is None:
         return Leased(again_after=row["again"])
     homes = {id_: _home(catalogue, id_) for id_ in set(row["collections"])}
@@ -101,7 +101,7 @@ def leased(ask: Ask, row: Any, nonce: int, catalogue: Catalogue) -> Leased:  # n
 
 
 def _leases(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -> list[Lease]:  # noqa: ANN401 a row
-    """Make leases, column by column: what is the same for all, or said of none, is not looked up for each."""
+    """Make leases, column by column: what is the same for all, or set for none, is not looked up for each."""
     taken, make = row["taken"], tuple.__new__  # half the time of calling the class
     rids = [job >> SPACE_BITS for job in taken]
     given = repeat(*homes.values()) if len(homes) == 1 else [homes[id_] for id_ in row["collections"]]
@@ -130,7 +130,7 @@ def _leases(row: Any, space: SpaceId, homes: Mapping[int, Home], right: Right) -
 
 
 def _records(row: Any, rids: Sequence[int]) -> Iterable[tuple[str, str | None, bytes]]:  # noqa: ANN401 a row
-    """Put the records of a lease together; unless it names them, they are those of its jobs."""
+    """Combine the records of a lease; unless it names them, they are those of its jobs."""
     found = list(zip(row["records"] or (), row["texts"] or (), row["hashes"] or (), strict=True))
     if row["rids"] is None and found:
         return found
@@ -139,7 +139,7 @@ def _records(row: Any, rids: Sequence[int]) -> Iterable[tuple[str, str | None, b
 
 
 def _are_not_in(numbers: Sequence[int], some: Sequence[int] | None) -> Iterable[bool]:
-    """Say of each number whether it is not among some, which are mostly none or all."""
+    """Say for each number whether it is not in a set, which mostly holds none or all."""
     if some is None or len(some) == len(numbers):
         return repeat(some is None)
     found = frozenset(some)
@@ -149,7 +149,7 @@ def _are_not_in(numbers: Sequence[int], some: Sequence[int] | None) -> Iterable[
 def _noted(
     numbers: Sequence[int], noted: Sequence[int] | None, values: Sequence[int] | None, others: Iterable[T]
 ) -> Iterable[T | int]:
-    """Give each job or record what is noted of it, and others what they have."""
+    """Give each job or record its noted value, and the others a default."""
     if noted is None:
         return others
     known = dict(zip(noted, values or (), strict=True))
@@ -157,6 +157,6 @@ def _noted(
 
 
 def _home(catalogue: Catalogue, id_: int) -> Home:
-    """Name a collection, with its policy; one that was dropped has no name, and its jobs no text."""
+    """Return a collection's name and policy; a dropped one has no name, and its jobs no text."""
     found = catalogue.name_of(id_)
     return ("", None) if found is None else (found.name or "", found.retry)

@@ -1,4 +1,4 @@
-"""What people see of the queue: jobs, counts, dead letters."""
+"""What operators see of the queue: jobs, counts, dead letters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from embedq.stores.postgres.moments import NOW, milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class JobList:
     """Where jobs are listed from, in which order, and how a cursor is written and read."""
 
     source: str
@@ -25,8 +25,8 @@ class Room:
     after: str
 
 
-# Jobs with whose lease they are under, if any. Leases are few: they are unfolded once. How many are wanted is written
-# out: a generic plan takes a parameter for a tenth of the table, and spends 90 ms on starting parallel workers for ten.
+# Jobs with the lease that holds them, if any. Leases are few: they are unnested once. The limit is a literal: a generic
+# plan estimates a parameter at a tenth of the table, and spends 90 ms on starting parallel workers for ten rows.
 JOBS = f"""
 WITH held AS MATERIALIZED (
   SELECT u.job, u.arms, l.since, l.until, w.name FROM embedq.lease l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms)
@@ -39,29 +39,29 @@ LEFT JOIN held h ON h.job = j.id AND h.arms >= j.fence AND j.status = 0
 WHERE c.name IS NOT NULL AND {{conditions}} ORDER BY {{order}} LIMIT {{limit}}
 """
 
-# What is pending waits or stands in the line: those who wait first, as they are due, then the line as it stands.
-# The rows are chosen before anything is joined to them, so that no plan looks at them all.
+# A pending job is waiting or ready: waiting jobs come first, as they are due, then ready ones in queue order.
+# The rows are chosen before anything is joined to them, so that no plan reads them all.
 CHOSEN = """
-(SELECT q.* FROM embedq.{room} q JOIN embedq.collection c ON c.id = q.collection AND c.name IS NOT NULL
+(SELECT q.* FROM embedq.{table} q JOIN embedq.collection c ON c.id = q.collection AND c.name IS NOT NULL
  WHERE {{chosen}} ORDER BY {order} LIMIT {{limit}}) q JOIN embedq.job j ON j.id = q.job
 """
 CHOSEN_TENANT = f"(q.job >> {SPACE_BITS}) IN (SELECT x.rid FROM embedq.record x WHERE x.tenant = ${{0}})"
 MOMENT = "timestamptz 'epoch' + interval '1 microsecond' * "
-ROOMS = (
-    Room(
-        source=CHOSEN.format(room="later", order="q.due, q.job"),
+PENDING_LISTS = (
+    JobList(
+        source=CHOSEN.format(table="later", order="q.due, q.job"),
         place="concat_ws('.', 0, round(extract(epoch FROM q.due) * 1000000), q.job)",
         order="q.due, q.job",
         after=f"(q.due, q.job) > ({MOMENT}${{0}}::bigint, ${{1}})",
     ),
-    Room(
-        source=CHOSEN.format(room="ready", order="q.space, q.key, q.job"),
+    JobList(
+        source=CHOSEN.format(table="ready", order="q.space, q.key, q.job"),
         place="concat_ws('.', 1, q.space, q.key, q.job)",
         order="q.space, q.key, q.job",
         after="(q.space, q.key, q.job) > (${0}, ${1}, ${2})",
     ),
 )
-EVERYWHERE = Room(source="embedq.job j", place="j.id::text", order="j.id DESC", after="j.id < ${0}")
+ALL_JOBS = JobList(source="embedq.job j", place="j.id::text", order="j.id DESC", after="j.id < ${0}")
 STATUS = {
     JobStatus.PENDING: "j.status = 0",
     JobStatus.PROCESSING: "j.status = 0 AND h.job IS NOT NULL",
@@ -77,7 +77,7 @@ SHOWN = {
     CANCELLED: JobStatus.CANCELLED,
 }
 
-# Sums that are kept, and a look at the few leases there are. What an attached table has noted is pending, too.
+# Maintained sums, and a scan of the few leases there are. What an attached table has noted is pending, too.
 COUNTS = """
 SELECT c.name, coalesce(sum(t.open), 0) AS open, coalesce(sum(t.completed), 0) AS completed,
   coalesce(sum(t.failed), 0) AS failed, coalesce(sum(t.cancelled), 0) AS cancelled,
@@ -109,16 +109,16 @@ async def job(db: Connection, wanted: JobId) -> Job | None:
     named = parse(wanted)
     if named is None:
         return None
-    rows = await _select(db, EVERYWHERE, 1, ["j.id = $1", "j.serial = $2"], list(named))
+    rows = await _select(db, ALL_JOBS, 1, ["j.id = $1", "j.serial = $2"], list(named))
     return _job(rows[0]) if rows else None
 
 
 async def jobs(db: Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """List jobs by their records, newest first; pending ones as they wait, then as they stand in line."""
+    """List jobs by their records, newest first; pending ones by due time, then in queue order."""
     conditions, values = await _conditions(db, which)
     if which.status is not JobStatus.PENDING:
         rows = await _select(
-            db, EVERYWHERE, limit, conditions, values, after=None if cursor is None else [number(cursor)]
+            db, ALL_JOBS, limit, conditions, values, after=None if cursor is None else [number(cursor)]
         )
     else:
         rows = await _pending(db, limit, conditions, values, cursor)
@@ -128,13 +128,13 @@ async def jobs(db: Connection, which: JobFilter, limit: int, cursor: str | None)
 async def _pending(
     db: Connection, limit: int, conditions: Sequence[str], values: Sequence[Any], cursor: str | None
 ) -> list[Any]:
-    """Go through the waiting room, then through the line, from where the cursor stands."""
+    """List the waiting jobs, then the ready ones, from the cursor on."""
     first, *place = [0] if cursor is None else [number(part) for part in cursor.split(".")]
-    if first >= len(ROOMS) or (cursor is not None and len(place) != ROOMS[first].after.count("$")):
+    if first >= len(PENDING_LISTS) or (cursor is not None and len(place) != PENDING_LISTS[first].after.count("$")):
         raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
     rows: list[Any] = []
-    for room in ROOMS[first:]:
-        rows += await _select(db, room, limit - len(rows), conditions, values, after=place or None)
+    for job_list in PENDING_LISTS[first:]:
+        rows += await _select(db, job_list, limit - len(rows), conditions, values, after=place or None)
         place = []
         if len(rows) == limit:
             break
@@ -161,22 +161,22 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[list[str], list
 
 async def _select(
     db: Connection,
-    room: Room,
+    job_list: JobList,
     limit: int,
     conditions: Sequence[str],
     values: Sequence[Any],
     *,
     after: Sequence[int] | None = None,
 ) -> Sequence[Any]:
-    """Read some jobs of a room, behind a place in it."""
+    """Read some jobs of a list, after a position in it."""
     asked = list(conditions)
     if after is not None:
-        asked.append(room.after.format(*range(len(values) + 1, len(values) + 1 + len(after))))
+        asked.append(job_list.after.format(*range(len(values) + 1, len(values) + 1 + len(after))))
     chosen = [condition for condition in asked if condition.startswith(("q.", "(q."))]
     rest = [condition for condition in asked if condition not in chosen]
-    source = room.source.format(chosen=" AND ".join(chosen) or "true", limit=limit)
+    source = job_list.source.format(chosen=" AND ".join(chosen) or "true", limit=limit)
     statement = JOBS.format(
-        source=source, place=room.place, order=room.order, conditions=" AND ".join(rest) or "true", limit=limit
+        source=source, place=job_list.place, order=job_list.order, conditions=" AND ".join(rest) or "true", limit=limit
     )
     rows: Sequence[Any] = await db.fetch(statement, *values, *(after or ()))
     return rows
@@ -233,10 +233,10 @@ async def counts(db: Connection) -> dict[str, Counts]:
 
 
 async def oldest_pending(db: Connection, now: datetime | None) -> dict[str, timedelta]:
-    """Say per collection how long its oldest open job waits."""
+    """Return per collection how long its oldest open job has waited."""
     return {row["name"]: max(row["waits"], timedelta(0)) for row in await db.fetch(OLDEST, now)}
 
 
 async def dead_stats(db: Connection, tenant: str | None) -> list[dict[str, Any]]:
-    """Group dead letters by their causes."""
+    """Group dead letters by cause."""
     return [dict(row) for row in await db.fetch(DEAD, tenant)]

@@ -1,8 +1,8 @@
-"""Moments are the database's own: `timestamptz` in, `timestamptz` out. Without one, the database reads its clock."""
+"""Moments are the database's own: `timestamptz` in, `timestamptz` out. Without one, the database's clock is used."""
 
 from datetime import datetime, timedelta
 
-NOW = "coalesce($1::timestamptz, clock_timestamp())"  # the moment a test hands in, else the database's clock
+NOW = "coalesce($1::timestamptz, clock_timestamp())"  # the moment a test passes in, else the database's clock
 
 
 def seconds(length: timedelta) -> float:

@@ -1,4 +1,4 @@
-"""Every open job stands in exactly one place: what finds those that do not, and mends it."""
+"""Every open job is in exactly one place: find those that are not, and repair them."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ PUT_IN_PLACE = "SELECT embedq.put_in_place($1)"
 
 
 class PostgresPlaces:
-    """The places of jobs in one PostgreSQL database."""
+    """The queue positions of jobs in one PostgreSQL database."""
 
     def __init__(self, database: Database) -> None:
-        """Speak to an opened database."""
+        """Use an open database."""
         self._database = database
 
     async def misplaced(self, *, limit: int = 1000) -> Sequence[JobId]:

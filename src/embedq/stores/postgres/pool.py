@@ -11,7 +11,7 @@ from embedq.errors import StoreBusy, StoreError
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.errors import Fault, is_lost
 
-MOST = 8  # connections per event loop; opened when they are needed
+MOST = 8  # connections per event loop; opened on demand
 CLOSE_SECONDS = 5.0
 LOCK_TIMEOUT = "SET lock_timeout = {}"
 
@@ -19,39 +19,39 @@ Connect = Callable[[], Awaitable[Connection]]
 
 
 class Lane(IntEnum):
-    """Who asks for a connection, by how long each of its statements waits for a lock, in milliseconds.
+    """Who requests a connection, by how long each of its statements waits for a lock, in milliseconds.
 
     Writers may have to wait for an application's transaction. They never take the last connections, which readers and
-    workers need, and those that met a held record leave the way free for those that did not.
+    workers need, and those that met a locked record do not block those that did not.
     """
 
-    OTHERS = 0  # as long as it takes: what is held is passed over
+    OTHERS = 0  # without a limit: locked rows are skipped
     WRITERS = 50
     WAITING_WRITERS = 250
 
 
-ROOM = {Lane.WRITERS: 4, Lane.WAITING_WRITERS: 2}  # of MOST
+CAPACITY = {Lane.WRITERS: 4, Lane.WAITING_WRITERS: 2}  # of MOST
 
 
 class LoopPool:
-    """The connections of one event loop. The driver's own pool would reset a session after every use: a round trip."""
+    """The connections of one event loop. The driver's own pool resets a session after every use: a round trip."""
 
     def __init__(self, connect: Connect, *, sessions: bool) -> None:
-        """Open none yet; without sessions of its own, a connection keeps no settings."""
+        """Open none yet; without its own sessions, a connection keeps no settings."""
         self._connect = connect
         self._sessions = sessions
         self._idle: list[tuple[Connection, Lane]] = []
-        self._room = asyncio.Semaphore(MOST)
+        self._capacity = asyncio.Semaphore(MOST)
         self._lent = 0
-        self._lanes = {lane: asyncio.Semaphore(most) for lane, most in ROOM.items()}
+        self._lanes = {lane: asyncio.Semaphore(most) for lane, most in CAPACITY.items()}
 
     @asynccontextmanager
     async def connection(self, lane: Lane = Lane.OTHERS, seconds: float | None = None) -> AsyncIterator[Connection]:
-        """Lend a connection; one that was used by a call that did not come to its end is thrown away.
+        """Lend a connection; if its call did not complete, it is closed.
 
         Args:
-            lane: Who asks.
-            seconds: How long the lane is waited for; StoreBusy after that.
+            lane: Who requests it.
+            seconds: How long to wait for the lane; StoreBusy after that.
         """
         async with self._turn(lane, seconds), self._lending():
             connection, used_by = self._take(lane) or (await self._connect(), Lane.OTHERS)
@@ -63,7 +63,7 @@ class LoopPool:
                 if is_lost(error) or connection.is_in_transaction():
                     connection.terminate()
                 raise
-            except BaseException:  # its caller was cancelled: a statement may be under way
+            except BaseException:  # its caller was cancelled: a statement may still be running
                 connection.terminate()
                 raise
             finally:
@@ -72,14 +72,14 @@ class LoopPool:
 
     @asynccontextmanager
     async def _turn(self, lane: Lane, seconds: float | None) -> AsyncIterator[None]:
-        """Wait for room in a lane."""
-        room = self._lanes.get(lane)
-        if room is None:
+        """Wait for capacity in a lane."""
+        capacity = self._lanes.get(lane)
+        if capacity is None:
             yield
             return
         try:
             async with asyncio.timeout(seconds):
-                await room.acquire()
+                await capacity.acquire()
         except TimeoutError as error:
             raise StoreBusy(
                 "all connections for writing wait for transactions that are open elsewhere: nothing was written; "
@@ -88,12 +88,12 @@ class LoopPool:
         try:
             yield
         finally:
-            room.release()
+            capacity.release()
 
     @asynccontextmanager
     async def _lending(self) -> AsyncIterator[None]:
-        """Wait for room, and count what is lent."""
-        async with self._room:
+        """Wait for capacity, and count what is lent."""
+        async with self._capacity:
             self._lent += 1
             try:
                 yield
@@ -101,18 +101,18 @@ class LoopPool:
                 self._lent -= 1
 
     def forget(self) -> None:
-        """Throw idle connections away: their host is gone, or is not the one it was."""
+        """Discard idle connections: their host is down, or has changed its role."""
         while self._idle:
             self._idle.pop()[0].terminate()
 
     async def close(self) -> None:
-        """Close idle connections; one whose host is gone is just dropped."""
+        """Close idle connections; one whose host is down is just dropped."""
         while self._idle:
             with contextlib.suppress(*Fault):
                 await self._idle.pop()[0].close(timeout=CLOSE_SECONDS)
 
     def _take(self, lane: Lane) -> tuple[Connection, Lane] | None:
-        """Find what this lane used last; what another lane used, and so must be set anew, only if there is no room."""
+        """Find a connection last used by this lane; another lane's, which must be reset, only if there is no room."""
         self._idle = [idle for idle in self._idle if not idle[0].is_closed()]
         fitting = [place for place, (_, user) in enumerate(self._idle) if user is lane or not self._sessions]
         if fitting:
@@ -121,7 +121,7 @@ class LoopPool:
 
 
 class Pool:
-    """Connections for whichever event loop asks: a worker's heartbeat has a loop of its own."""
+    """Connections for any event loop: a worker's heartbeat has its own loop."""
 
     def __init__(self, connect: Connect, *, sessions: bool) -> None:
         """Open none yet."""
@@ -132,7 +132,7 @@ class Pool:
         self._closed = False
 
     def here(self) -> LoopPool:
-        """Find the pool of the running loop."""
+        """Return the pool of the running loop."""
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is not None and not self._closed:

@@ -1,4 +1,4 @@
-"""Writing records: texts are made here, everything else is one call of the database's own function."""
+"""Write records: texts are made here, everything else is one call of a database function."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from embedq.stores.postgres.moments import text_of
 
 PUT = "SELECT * FROM embedq.put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 FOLD = "SELECT embedq.fold()"
-FOLD_EVERY = 256  # puts: the rows that changes of sums are noted in do not pile up
+FOLD_EVERY = 256  # puts: so that the rows that record changes of sums do not accumulate
 
 # A record that is about to be patched.
 HOLD = """
@@ -27,7 +27,7 @@ SELECT text, attributes, tenant FROM embedq.record
 WHERE collection = $1 AND id = $2 AND valid_to IS NULL FOR NO KEY UPDATE
 """
 
-CHANGED = "changed"  # the collection is not the one this process remembers
+CHANGED = "changed"  # the collection is not the one that this process has cached
 T = TypeVar("T")
 Reader = Callable[[Sequence[Row], Mapping[str, Any]], list[T]]  # reads the answer to a put
 STATUSES = (EmbeddingStatus.PENDING, EmbeddingStatus.EMBEDDED, EmbeddingStatus.FAILED)
@@ -71,7 +71,7 @@ async def put_on(
     *,
     notify: bool,
 ) -> list[T]:
-    """Write records in a transaction that is under way, into a collection just as it is known."""
+    """Write records in an open transaction, into a collection exactly as it is cached."""
     rows = rows_of(collection, records, limits)
     answer = await db.fetchrow(PUT, *_arguments(collection, rows, now, notify=notify))
     if answer["problem"] == CHANGED:
@@ -115,7 +115,7 @@ async def _patch(
 
 
 def rows_of(collection: Found, records: Sequence[NewRecord], limits: Limits) -> list[Row]:
-    """Make the texts, sorted by id, so that two writers never wait in a circle."""
+    """Make the texts, sorted by id, so that two writers never deadlock."""
     return sorted(compose_all(collection, records, limits), key=attrgetter("id"))
 
 
@@ -137,7 +137,7 @@ def _arguments(collection: Found, rows: Sequence[Row], now: datetime | None, *, 
 
 
 def as_json(collection: Found, rows: Sequence[Row], now: datetime | None) -> str:
-    """Write the same call as one text, for drivers that we do not know."""
+    """Write the same call as one text, for any driver."""
     listed = [
         {
             "place": row.place,
@@ -184,7 +184,7 @@ def _in_order(rows: Sequence[Row], answer: Mapping[str, Any]) -> list[Row]:
 
 
 def placed(records: Sequence[RecordId], answer: Mapping[str, Any]) -> list[Receipt]:
-    """Read receipts that come with their places in the request."""
+    """Read receipts that come with their positions in the request."""
     found = zip(answer["places"], answer["jobs"], answer["serials"], answer["statuses"], strict=True)
     made = {place: (key, serial, status) for place, key, serial, status in found}
     return [_receipt(record, *made[place]) for place, record in enumerate(records, start=1)]

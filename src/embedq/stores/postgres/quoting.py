@@ -1,20 +1,20 @@
-"""Names in SQL that is put together."""
+"""Names in generated SQL."""
 
 import re
 
-# The type of vectors, as our scripts name it: neither part of another name nor of a text.
+# The vector type as our scripts write it: not part of another name or of a string.
 VECTOR = re.compile(r"(?<!['.\w])vector\b(?!')")
 
 
 def quoted(name: str) -> str:
-    """Write a name so that SQL cannot misread it."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def with_vectors_of(schema: str, script: str) -> str:
-    """Name the type of vectors with its schema, outside of comments.
+    """Qualify the vector type with its schema, outside of comments.
 
-    That schema is often one into which everybody may put functions: it is never searched for names while ours are made.
+    Often any role may create functions in that schema: it is never on the search path while ours are created.
     """
     return "".join(_qualified(line, quoted(schema)) for line in script.splitlines(keepends=True))
 

@@ -23,13 +23,13 @@ LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
 LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
 """
 
-# Some records by id, in the order asked for. The vectors' table is left out where a space has none yet.
+# Some records by id, in the order requested. The vectors' table is left out where a space has none yet.
 GET = f"""
 SELECT {COLUMNS}, {{vector}} AS vector, {{truncated}} AS truncated FROM unnest($3::text[]) WITH ORDINALITY e (id, place)
 JOIN embedq.record x ON x.collection = $1 AND x.id = e.id {JOINED} {{join}} WHERE x.valid_to IS NULL ORDER BY e.place
 """
 
-# Records in the order of their ids. How many are wanted is written out, as in the lists of jobs.
+# Records in the order of their ids. The limit is a literal, as in the lists of jobs.
 LIST = f"""
 SELECT {COLUMNS}, NULL AS vector, {{truncated}} AS truncated FROM embedq.record x {JOINED} {{join}}
 WHERE x.collection = $1 AND x.id > $3 AND x.valid_to IS NULL {{filter}} ORDER BY x.id LIMIT {{limit}}
@@ -52,7 +52,7 @@ LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
 WHERE g.collection = $1 AND g.record > $3 {{filter}} ORDER BY g.record LIMIT {{limit}}
 """
 
-# As much of a list as fits into some bytes of text and attributes, and at least one; with the bytes up to each.
+# As much of a list as fits into a number of bytes of text and attributes, at least one; with the bytes up to each.
 WITHIN = """
 SELECT * FROM (
   SELECT p.*, sum(p.size) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM (
@@ -61,8 +61,8 @@ WHERE q.bytes - q.size <= {most}
 """
 HAS_VECTORS = "SELECT to_regclass(format('embedq.vector_%s', $1::int)) IS NOT NULL"
 
-# How far vectors are behind, and what is shown of some records, in the order asked for. The oldest open job stands in
-# the line, waits, or is leased. No row: there is no such collection; a row without an id: no such records.
+# How far vectors lag behind, and what is shown of some records, in the order requested. The oldest open job is ready,
+# waiting, or leased. No row: there is no such collection; a row without an id: no such records.
 FRESHNESS = f"""
 SELECT t.*, {NOW} - o.oldest AS waits, embedq.unread(c.id) AS unread, embedq.doubt(c.id) AS doubt FROM c, LATERAL (
   SELECT coalesce(sum(open), 0) AS open, coalesce(sum(records), 0) AS records, coalesce(sum(missing), 0) AS missing
@@ -84,7 +84,7 @@ FROM ({FRESHNESS}) f LEFT JOIN ({WITHIN.format(statement=SOME, most="$4::bigint"
 async def get(
     db: Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool, max_bytes: int | None
 ) -> list[Record]:
-    """Read live records, in the order asked for."""
+    """Read live records, in the order requested."""
     collection = await find(db, name)
     columns = {"vector": "v.embedding" if with_vectors else "NULL", "truncated": "v.truncated"}
     statement = await _with_vectors(db, GET, collection.space, **columns)
@@ -121,7 +121,7 @@ async def page(db: Connection, name: str, which: Listed) -> Page[Record]:
 
 
 async def _with_vectors(db: Connection, statement: str, space: int, **columns: str) -> str:
-    """Write a statement that looks at a space's vectors, if it has any."""
+    """Write a statement that joins a space's vectors, if it has any."""
     if await db.fetchval(HAS_VECTORS, space):
         return statement.format(join=f"LEFT JOIN embedq.vector_{space} v ON v.record = x.rid", **columns)
     absent = dict.fromkeys(("vector", "truncated"), "NULL")
@@ -131,7 +131,7 @@ async def _with_vectors(db: Connection, statement: str, space: int, **columns: s
 async def show(
     db: Connection, name: str, records: Sequence[RecordId], max_bytes: int | None, now: datetime | None = None
 ) -> tuple[list[Shown], Freshness]:
-    """Read what is shown of live records, and how far vectors are behind."""
+    """Read what is shown of live records, and how far vectors lag behind."""
     wanted = list(dict.fromkeys(records))
     rows = await db.fetch(SHOW, now, name, wanted, NO_BOUND if max_bytes is None else max_bytes)
     if not rows:

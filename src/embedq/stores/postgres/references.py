@@ -1,4 +1,4 @@
-"""A queue whose records are in another database: it knows their names, and what the corpus last said of them."""
+"""A queue whose records are in another database: it stores their names, and what the corpus last reported of them."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ WHERE x.rid = ANY ($1) AND c.name IS NOT NULL
 
 
 async def declare(database: Database, collection: Collection, now: datetime | None) -> None:
-    """Learn a collection. One of another space is another collection: the old one's jobs go."""
+    """Store a collection. If its space changed, it is another collection: the old one's jobs are removed."""
     wanted = replace(collection.declaration, text_from=None)
     try:
         await collections.declare(database, wanted, now)
@@ -46,13 +46,13 @@ async def declare(database: Database, collection: Collection, now: datetime | No
 
 
 async def forget(database: Database, name: str) -> None:
-    """Let a collection's name go, if it is there."""
+    """Free a collection's name, if it exists."""
     with contextlib.suppress(NotFound):
         await collections.drop(database, name)
 
 
 async def enqueue(db: Connection, name: str, arms: Sequence[Arm], now: datetime | None) -> list[Queued]:
-    """Note what the corpus says of these records, and arm the jobs that the rules say."""
+    """Store what the corpus reports of these records, and arm the jobs that the rules say."""
     async with db.transaction():
         collection = await find(db, name)
         asks = {ask.id: ask for ask in arms}
@@ -70,7 +70,7 @@ async def enqueue(db: Connection, name: str, arms: Sequence[Arm], now: datetime 
 
 
 async def states(db: Connection, name: str, records: Sequence[RecordId]) -> dict[RecordId, JobState]:
-    """Say how the jobs of these records stand; a collection that is not known has none."""
+    """Return the states of these records' jobs; an unknown collection has none."""
     row = await db.fetchrow(FIND, name)
     if row is None:
         return {}
@@ -89,7 +89,7 @@ async def withdraw(db: Connection, name: str, records: Sequence[RecordId], now: 
 async def cancel(
     db: Connection, job: JobId, current: ContentHash | None, tenant: str | None, now: datetime | None
 ) -> None:
-    """Cancel an open job for the text that its record has now."""
+    """Cancel an open job for its record's current text."""
     named = parse(job)
     if named is None:
         return
@@ -104,14 +104,14 @@ async def cancel(
 async def revive(
     db: Connection, which: JobFilter, job: JobId | None, limit: int, now: datetime | None
 ) -> list[tuple[str, RecordId]]:
-    """Arm dead letters again, or one failed or cancelled job; say whose."""
+    """Arm dead letters again, or one failed or cancelled job; return their records."""
     return await _names(db, await keeping.revived(db, which, job, limit, now))
 
 
 async def replay_quota(
     db: Connection, older_than: timedelta, limit: int, now: datetime | None
 ) -> list[tuple[str, RecordId]]:
-    """Try again what a provider's quota stopped; say whose."""
+    """Retry what a provider's quota stopped; return the records."""
     return await _names(db, await keeping.replayed_quota(db, older_than, limit, now))
 
 
@@ -120,7 +120,7 @@ async def _names(db: Connection, rids: Sequence[int]) -> list[tuple[str, RecordI
 
 
 async def waiting(db: Connection, name: str, now: datetime | None) -> Waiting:
-    """Say how many jobs are on their way, and how long the oldest waits."""
+    """Return how many jobs are open, and how long the oldest has waited."""
     if await db.fetchrow(FIND, name) is None:
         return Waiting(0, None)
     _, found = await reading.show(db, name, [], None, now)
@@ -128,7 +128,7 @@ async def waiting(db: Connection, name: str, now: datetime | None) -> Waiting:
 
 
 async def _name(db: Connection, collection: Found, asks: Sequence[Arm], now: datetime | None) -> dict[RecordId, Any]:
-    """Name records to the database, sorted, so that two writers never wait in a circle; say how their jobs stand."""
+    """Store records by name, sorted, so that two writers never deadlock; return the states of their jobs."""
     placed = sorted((ask.id, place) for place, ask in enumerate(asks))
     ordered = [asks[place] for _, place in placed]
     columns = [place for _, place in placed], [ask.hash for ask in ordered], [ask.tenant for ask in ordered]
@@ -145,7 +145,7 @@ async def _arm(
     rows: Mapping[RecordId, Any],
     now: datetime | None,
 ) -> dict[int, JobId]:
-    """Arm jobs, and move others up; answer with the armed ones, by record."""
+    """Arm jobs, and raise the priority of others; return the armed ones, by record."""
     found = await db.fetch(
         ARM,
         collection.id,
@@ -170,7 +170,7 @@ def _is_armed(ask: Arm, row: Any) -> bool:  # noqa: ANN401 a row
 
 
 def _rises(collection: Found, ask: Arm, rows: Mapping[RecordId, Any]) -> bool:
-    """A job that is on its way keeps the higher priority, of those that somebody asked for."""
+    """Say whether an open job's priority rises: it keeps the highest that was requested explicitly."""
     row = rows[ask.id]
     asked = ask.cause is not Cause.RECONCILE
     return asked and row["status"] == OPEN and _lane(collection, ask) > (row["priority"] or 0)

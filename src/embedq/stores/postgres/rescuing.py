@@ -1,4 +1,4 @@
-"""Taking jobs back from leases that ran out and from dead workers."""
+"""Take jobs back from expired leases and from dead workers."""
 
 import json
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from embedq.stores.postgres.keys import SPACE_BITS, job_id
 from embedq.stores.postgres.moments import NOW
 from embedq.stores.postgres.transitions import WRITE, columns_of
 
-LEASES = 50  # that are taken back in one step
+LEASES = 50  # taken back per step
 
-# Leases that are lost, as in `policy.jobs.is_lost` [8], behind a token: they ran out, were renewed in the future (the
-# clock was set back) or not for a span, their worker is dead, or nobody works on what they still name.
+# Leases that are lost, as in `policy.jobs.is_lost` [8], after a token: they expired, were renewed in the future (the
+# clock was set back) or not for a span, their worker is dead, or none of their jobs is still worked on.
 LOST = f"""
 SELECT e.token, e.nonce, e.xmin::text::bigint AS lease_version, e.idle, e.jobs, e.arms, w.name AS worker
 FROM embedq.lease e LEFT JOIN embedq.worker w ON w.id = e.worker
@@ -32,15 +32,15 @@ LEFT JOIN embedq.record x ON x.rid = u.job >> {SPACE_BITS} LEFT JOIN embedq.coll
 ORDER BY l.token, u.job
 """
 
-Ended = tuple[int, Transition]  # how many crashes a job has now, and what becomes of it
+Ended = tuple[int, Transition]  # a job's count of crashes, and its transition
 
 
 async def rescue(
     database: Database, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: datetime | None
 ) -> list[Rescued]:
-    """Take back what nobody works on any more. What an application holds just now stays in its lease until later."""
+    """Take back what no worker works on any more. What another transaction locks stays in its lease until later."""
     rows = await database.fetch(FACTS, now, -1, SET_BACK, unrenewed_for, list(dead))
-    rescued = await _take_back(database, rows, now)  # even if there is none: who may not is told so
+    rescued = await _take_back(database, rows, now)  # even if there is none, so that a missing right is reported
     while rows:
         rows = await database.fetch(FACTS, now, rows[-1]["token"], SET_BACK, unrenewed_for, list(dead))
         rescued += await _take_back(database, rows, now) if rows else []
@@ -57,7 +57,7 @@ async def _take_back(database: Database, rows: Sequence[Any], now: datetime | No
 
 
 def _end(row: Any) -> Ended:  # noqa: ANN401 a row
-    """Ask the rules; a job that is not under the lease any more only leaves it."""
+    """Ask the rules; a job that is no longer under the lease only leaves it."""
     if not row["under"]:
         return row["crashes"] or 0, Ignore()
     return rules.rescue(row["crashes"], armed=row["arms"] != row["leased_arms"], idle=row["idle"])

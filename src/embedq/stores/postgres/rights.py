@@ -1,4 +1,4 @@
-"""Whose embedq's things are, and the ready roles that may use them."""
+"""Who owns embedq's database objects, and the predefined roles that may use them."""
 
 from contextlib import suppress
 from itertools import product
@@ -13,19 +13,19 @@ from embedq.stores.postgres.quoting import quoted
 
 KINDS = {"embedq_reader": "reader", "embedq_writer": "writer", "embedq_worker": "worker"}
 
-# Who owns what embedq has made, and whether that is us, or one that we may become.
+# The owner of embedq's objects, and whether that is us, or a role that we may become.
 OWNER = """
 SELECT r.rolname AS name, pg_catalog.pg_has_role(r.oid, 'SET') AS ours
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_roles r ON r.oid = c.relowner WHERE n.nspname = 'embedq' AND c.relname = 'migration'
 """
-# Be the owner until the transaction ends: what is made must be the owner's, since functions run as whoever owns them.
+# Become the owner until the transaction ends: functions run as their owner, so what is created must be the owner's.
 BECOME_OWNER = f"""
 SELECT pg_catalog.set_config('role', o.name, true) FROM ({OWNER}) o WHERE o.ours AND o.name <> current_user
 """
-# Whose a schema of our name is, if that is neither us nor one whom we have to trust anyway: who owns it can put into it
-# what is then called in the place of ours.
-STRANGER = """
+# The owner of a schema with our name, if that is neither us nor a role that we trust anyway: it could put functions
+# into the schema that are then called instead of ours.
+FOREIGN_OWNER = """
 SELECT r.rolname FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner
 JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()
 WHERE n.nspname = 'embedq' AND NOT r.rolsuper AND r.oid <> d.datdba AND NOT pg_catalog.pg_has_role(r.oid, 'MEMBER')
@@ -38,7 +38,7 @@ MAY_USE = "SELECT pg_catalog.has_schema_privilege($1::oid, $2::text, 'USAGE')"
 
 
 async def owner(db: Connection) -> tuple[str, bool] | None:
-    """Say who owns what embedq has made, and whether we may act as that role; None if nothing is made yet."""
+    """Return who owns embedq's objects, and whether we may act as that role; None if nothing is installed yet."""
     found = await db.fetchrow(OWNER)
     return None if found is None else (found["name"], found["ours"])
 
@@ -49,16 +49,16 @@ async def become_owner(db: Connection) -> None:
 
 
 async def check_owner(db: Connection, act: str) -> None:
-    """Refuse what only the owner may do, with that role's name: a grant would not help."""
+    """Refuse what only the owner may do, naming that role: a grant would not help."""
     found = await owner(db)
     if found is not None and not found[1]:
         raise StoreUnusable(f"only {found[0]}, who owns embedq in this database, may {act}: connect as that role")
 
 
 async def make_roles(address: Address) -> dict[str, list[str]]:
-    """Make the ready roles where they are missing, and give them their rights in this database; safe to repeat.
+    """Create the predefined roles where missing, and grant their rights in this database; safe to repeat.
 
-    Answer with those that were there, those made, and the statements that are left for an administrator to run.
+    Return those that existed, those created, and the statements that are left for an administrator to run.
     """
     connection = await connect(address)
     try:
@@ -79,7 +79,7 @@ async def make_roles(address: Address) -> dict[str, list[str]]:
 
 
 async def _ensure(db: Connection) -> tuple[list[str], list[str], list[str]]:
-    """Make the roles: those that were there (they are the whole server's), those made, and what we may not do."""
+    """Create the roles; return those that existed (they are server-wide), those created, and what we may not do."""
     there, made, undone = list[str](), list[str](), list[str]()
     for name in KINDS:
         found = await db.fetchrow(ROLE, name)
@@ -101,7 +101,7 @@ async def _ensure(db: Connection) -> tuple[list[str], list[str], list[str]]:
 
 
 async def _ensure_usage(db: Connection, names: tuple[str, ...]) -> list[str]:
-    """Let the roles use our schema and that of vectors, either of which may be another's; say what we may not do."""
+    """Let the roles use our schema and the vectors' schema, either may have another owner; return what we may not."""
     undone, (ours, _) = list[str](), await owner(db) or ("", False)
     for schema, name in product(("embedq", await db.fetchval(EXTENSION)), (ours, *names)):
         role = (await db.fetchrow(ROLE, name))["oid"]
@@ -109,6 +109,6 @@ async def _ensure_usage(db: Connection, names: tuple[str, ...]) -> list[str]:
             statement = f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(name)}"
             with suppress(asyncpg.InsufficientPrivilegeError):
                 await db.execute(statement)
-            if not await db.fetchval(MAY_USE, role, schema):  # the server may only have warned
+            if not await db.fetchval(MAY_USE, role, schema):  # the server may have sent only a warning
                 undone.append(statement)
     return undone

@@ -1,4 +1,4 @@
-"""Installing and upgrading the schema."""
+"""Install and upgrade the schema."""
 
 import re
 from importlib import resources
@@ -13,8 +13,8 @@ from embedq.stores.postgres.connection import EXTENSION, Connection, connect
 from embedq.stores.postgres.errors import Fault, state_of, translated
 from embedq.stores.postgres.quoting import with_vectors_of
 
-LOCK = 7308894613905473  # of whoever installs: others wait, and find the work done
-LEAST_SERVER, LEAST_VECTOR = 16, (0, 8)  # 0.8: scans of an index that go on until a filter is satisfied
+LOCK = 7308894613905473  # held while installing: other processes wait, and find the work done
+LEAST_SERVER, LEAST_VECTOR = 16, (0, 8)  # 0.8: iterative index scans, which continue until a filter is satisfied
 NOTE = "INSERT INTO embedq.migration (version) VALUES ($1)"
 VERSIONS = """
 SELECT current_setting('server_version_num')::int / 10000 AS server,
@@ -33,7 +33,7 @@ def migrations() -> list[tuple[int, str]]:
 
 
 async def install(address: Address) -> None:
-    """Bring the database to this version's schema; safe to repeat and to race."""
+    """Bring the database to this version's schema; safe to repeat and to run concurrently."""
     connection = await connect(address)
     try:
         await _check_versions(connection, address)
@@ -45,7 +45,7 @@ async def install(address: Address) -> None:
 
 
 async def require(address: Address) -> None:
-    """Refuse a database that lacks this version's schema: whoever only looks must not change it."""
+    """Refuse a database that lacks this version's schema: a caller that only reads must not change it."""
     newest = migrations()[-1][0]
     connection = await connect(address)
     try:
@@ -64,7 +64,7 @@ async def require(address: Address) -> None:
 
 
 async def check_version(connection: Connection, address: Address) -> None:
-    """Refuse to go on in a database that a newer embedq has taken over."""
+    """Refuse to continue in a database that a newer embedq has upgraded."""
     await _installed(connection, address, migrations()[-1][0])
     if not await functions.are_ours(connection, address):
         raise StoreUnusable(f"{address.shown} has the functions of another embedq: run the same version everywhere")
@@ -99,11 +99,11 @@ async def _migrate(connection: Connection, address: Address) -> None:
 
 
 async def _check_owner(connection: Connection, address: Address) -> None:
-    """Refuse to upgrade as one who may not: the server would name a right that nobody should give."""
-    found, stranger = await rights.owner(connection), await connection.fetchval(rights.STRANGER)
-    if found is None and stranger is not None:
+    """Refuse to upgrade without the rights: the server would name a right that should not be granted."""
+    found, foreign = await rights.owner(connection), await connection.fetchval(rights.FOREIGN_OWNER)
+    if found is None and foreign is not None:
         raise StoreUnusable(
-            f"the schema embedq of {address.shown} belongs to {stranger}, who could put anything into it: drop it, or "
+            f"the schema embedq of {address.shown} belongs to {foreign}, who could put anything into it: drop it, or "
             "ALTER SCHEMA embedq OWNER to the role that runs `embedq init`"
         )
     if found is not None and not found[1]:
@@ -120,7 +120,7 @@ async def _is_current(connection: Connection, address: Address, newest: int) -> 
 
 
 async def _check_versions(connection: Connection, address: Address) -> None:
-    """Refuse what is too old for our statements: they would fail later, and one by one."""
+    """Refuse versions too old for our statements: they would fail later, and one by one."""
     found = await connection.fetchrow(VERSIONS)
     if found["server"] < LEAST_SERVER:
         raise StoreUnusable(
@@ -151,11 +151,11 @@ async def _installed(connection: Connection, address: Address, newest: int) -> i
 
 
 async def _ensure_extension(connection: Connection, address: Address) -> str:
-    """Find the vector extension, or install it; say in which schema it is."""
+    """Find the vector extension, or install it; return its schema."""
     schema = await connection.fetchval(EXTENSION)
     if schema is None:
         try:
-            await connection.execute("SET LOCAL search_path TO DEFAULT")  # it goes where this user's things go
+            await connection.execute("SET LOCAL search_path TO DEFAULT")  # it is created where this user's objects go
             await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except asyncpg.PostgresError as error:
             cause = "is not installed on its host" if state_of(error) != "42501" else "may not be created by this user"

@@ -1,4 +1,4 @@
-"""Finding records: by vector, by words, and what the hits look like."""
+"""Find records: by vector, by words, and build the hits."""
 
 import json
 import re
@@ -34,8 +34,8 @@ SELECT h.* FROM c LEFT JOIN (
 ORDER BY h.score DESC, h.rid
 """
 
-# An attribute has one of the values in this list of $5, or is a list that holds one. JSON tells a number from a text,
-# and true from 1.
+# An attribute has one of the values in this list of $5, or is a list that contains one. JSON distinguishes a number
+# from a text, and true from 1.
 HAS = "AND x.attributes @> ANY (ARRAY(SELECT jsonb_array_elements($5::jsonb -> {place})))"
 
 
@@ -67,7 +67,7 @@ async def by_words(db: Connection, name: str, words: str, query: Query) -> list[
 
 
 def _wanted(query: Query) -> str | None:
-    """Write a filter: per attribute a list of what a record's attributes must hold one of."""
+    """Write a filter: per attribute a list of values, one of which a record's attribute must contain."""
     check_filter(query.filter.keys())
     if not query.filter:
         return None
@@ -80,7 +80,7 @@ def _one_of(name: str, wanted: object) -> str:
 
 
 def _has(name: str, value: object) -> tuple[str, str]:
-    """Write what the attributes must hold: the value itself, or a list with it."""
+    """Write what the attributes must contain: the value itself, or a list with it."""
     if not SIMPLE_NAME.fullmatch(name):
         raise Invalid(f"filter: the attribute name {name!r} has characters that cannot be filtered by")
     if isinstance(value, Mapping | list | tuple):

@@ -1,4 +1,4 @@
-"""How a whole batch that is done is told to the database's function."""
+"""How a complete batch that is done is passed to the database function."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -8,14 +8,14 @@ from embedq.model import Done, Lease, Outcome
 from embedq.stores.postgres.keys import key_of
 from embedq.stores.postgres.vectors import encode_all
 
-# Vectors as they are sent, and which stand for the beginning of a text only; None where there is nothing to say.
+# Encoded vectors, and which cover only the beginning of a text; None where there is nothing to pass.
 Vectors = tuple[list[bytes | None] | None, list[bool] | None]
 
-IS_CURRENT = attrgetter("current")  # of a lease; a hundred are looked at per batch
+IS_CURRENT = attrgetter("current")  # of a lease; read a hundred times per batch
 
 
 def whole(outcomes: Sequence[Outcome], leases: Sequence[Lease]) -> list[Any] | None:
-    """Write a whole batch that is done, its jobs in their order; None if it is not just that."""
+    """Write a complete batch that is done, its jobs in their order; None if it is anything else."""
     if [outcome.lease for outcome in outcomes] != leases or set(map(type, outcomes)) != {Done}:
         return None
     lacking = [outcome.lease for outcome in outcomes if outcome.vector is None]  # type: ignore[union-attr]  # all are done
@@ -28,12 +28,12 @@ def whole(outcomes: Sequence[Outcome], leases: Sequence[Lease]) -> list[Any] | N
 
 
 def _lease_of(outcome: Outcome) -> tuple[int, int]:
-    """Say by what a lease is known."""
+    """Return what identifies a lease."""
     return outcome.lease.token, outcome.lease.nonce
 
 
 def _vectors(ordered: Sequence[Outcome]) -> Vectors:
-    """Write the vectors, and which of them stand for the beginning of a text only; nothing where there is none."""
+    """Write the vectors, and which of them cover only the beginning of a text; nothing where there is none."""
     found = [outcome.vector if isinstance(outcome, Done) else None for outcome in ordered]
     if all(vector is None for vector in found):
         return None, None

@@ -17,10 +17,10 @@ from embedq.telemetry import Telemetry
 
 
 class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPlaces, PostgresUpkeep):
-    """One database that is both corpus and queue, so that record and job, vector and settlement share a transaction."""
+    """One database that is both corpus and queue: record and job, vector and settlement share a transaction."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
-        """Speak to an opened database; `open` is the usual way."""
+        """Use an open database; `open` is the usual way."""
         PostgresCorpus.__init__(self, database, limits)
         PostgresWork.__init__(self, database)
         PostgresPlaces.__init__(self, database)
@@ -38,14 +38,14 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPla
         pooler: bool = False,
         make: bool = True,
     ) -> Self:
-        """Open the database, and install or upgrade its schema; without `make` it is only looked at.
+        """Open the database, and install or upgrade its schema; without `make` it is only checked.
 
         Args:
             url: Where it is.
-            telemetry: Who is told of events.
-            limits: What a record may be.
+            telemetry: Where events are sent.
+            limits: The limits of a record.
             index_from: How many vectors of a space are worth an index.
-            pooler: A transaction pooler stands between.
+            pooler: A transaction pooler is in between.
             make: Install or upgrade the schema; without it a database that lacks it is refused.
         """
         address = parse(url, pooler=pooler)
@@ -53,7 +53,7 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPla
         return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
 
     async def make_roles(self) -> dict[str, list[str]]:
-        """Make roles for readers, writers and workers, and give them their rights; safe to repeat."""
+        """Create roles for readers, writers and workers, and grant their rights; safe to repeat."""
         return await rights.make_roles(self._database.address)
 
     async def check(self) -> None:
@@ -62,5 +62,5 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPla
 
     async def close(self) -> None:
         """See `ports.Store`."""
-        await self.stop_looking()
+        await self.stop_gathering()
         await self._database.close()

@@ -7,16 +7,16 @@ import numpy as np
 
 from embedq.model import Vector
 
-HEADER = struct.Struct(">HH")  # dimensions, and a field that is not used
+HEADER = struct.Struct(">HH")  # dimensions, and an unused field
 
 
 def encode(vector: Vector) -> bytes:
-    """Write one vector."""
+    """Encode one vector."""
     return HEADER.pack(len(vector), 0) + np.asarray(vector, dtype=">f4").tobytes()
 
 
 def encode_all(vectors: Sequence[Vector | None]) -> list[bytes | None]:
-    """Write many vectors; those of equal length share one buffer."""
+    """Encode many vectors; those of equal length share one buffer."""
     given = [vector for vector in vectors if vector is not None]
     if len(given) < len(vectors) or len({len(vector) for vector in given}) > 1:
         return [None if vector is None else encode(vector) for vector in vectors]
@@ -26,10 +26,10 @@ def encode_all(vectors: Sequence[Vector | None]) -> list[bytes | None]:
 
 
 def decode(data: bytes) -> Vector:
-    """Read one vector."""
+    """Decode one vector."""
     return np.frombuffer(data, dtype=">f4", offset=HEADER.size).astype(np.float32)
 
 
 def as_sent(data: bytes) -> bytes:
-    """Pass an encoded vector on: the driver calls this for every one."""
+    """Pass an encoded vector through: the driver calls this for each one."""
     return data

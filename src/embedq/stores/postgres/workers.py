@@ -20,7 +20,7 @@ ON CONFLICT (name) DO UPDATE SET host = excluded.host, boot = excluded.boot, pid
 BEAT = f"UPDATE embedq.worker SET seen_at = {NOW}, report = $2, gone = false WHERE name = $3 RETURNING true"
 LEAVE = "UPDATE embedq.worker SET gone = true WHERE name = $1"
 
-# Workers that are entered and were seen of late, and those that still hold a lease.
+# Registered workers that were seen recently, and those that still hold a lease.
 LIST = f"""
 SELECT name, host, boot, pid, born, version, embedder, started_at, seen_at, report, {NOW} - seen_at AS silent
 FROM embedq.worker
@@ -29,14 +29,14 @@ WHERE (NOT gone AND seen_at > {NOW} - interval '1 day') OR id IN (SELECT worker 
 
 
 async def register(database: Database, worker: WorkerInfo, now: datetime | None) -> None:
-    """Enter a worker."""
+    """Register a worker."""
     process = worker.process
     row = (worker.id, process.host, process.boot, process.pid, process.born, worker.version, worker.embedder)
     await database.fetch(REGISTER, now, *row)
 
 
 async def beat(database: Database, worker: WorkerId, report: HealthReport, now: datetime | None) -> bool:
-    """Note that a worker lives, and how it fares."""
+    """Record a worker's heartbeat and health."""
     return await database.fetchrow(BEAT, now, write_report(report), worker) is not None
 
 

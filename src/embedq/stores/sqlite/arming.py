@@ -1,4 +1,4 @@
-"""Arming jobs: the one way by which a job comes to be pending."""
+"""Arm jobs: the only way a job becomes pending."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ FIND_JOBS = """
 SELECT j.id, j.record, j.status FROM json_each(?) e CROSS JOIN embedq_job j ON j.record = e.value AND j.space = ?
 """
 
-# Take jobs out of the waiting room. What comes back was waiting.
+# Remove jobs from the waiting ones. Those returned were waiting.
 UNQUEUE_LATER = "DELETE FROM embedq_later WHERE job IN (SELECT value FROM json_each(?)) RETURNING job"
 
-# Take jobs out of the line. What comes back was in it.
+# Remove jobs from the ready queue. Those returned were in it.
 UNQUEUE_READY = f"""
 DELETE FROM embedq_ready WHERE (space, key, job) IN (
   SELECT j.space, {KEY}, j.id FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
 ) RETURNING job
 """
 
-# Put jobs into the line.
+# Put jobs into the ready queue.
 QUEUE = f"""
 INSERT OR IGNORE INTO embedq_ready
 SELECT j.space, {KEY}, j.id, j.collection FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
 """
 
-# Arm: the record's hash now, no failures, armed since every lease that was ever given.
+# Arm: the record's current hash, no failures, armed after every lease given so far.
 ARM = """
 UPDATE embedq_job SET hash = (SELECT hash FROM embedq_record WHERE rid = record),
   arm = (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'embedq_lease'),
@@ -48,16 +48,16 @@ FROM json_each(?) e CROSS JOIN embedq_record x ON x.rid = e.value
 RETURNING id, record
 """
 
-# A text that is tried again is not given up on.
+# A text that is tried again is no longer given up on.
 TRY_AGAIN = """
 UPDATE embedq_record SET given_up_hash = NULL, given_up_reason = NULL
 WHERE rid IN (SELECT value FROM json_each(?)) AND given_up_hash IS NOT NULL
 """
 
-# Let a pending job move up.
+# Raise the priority of pending jobs.
 RAISE_PRIORITY = "UPDATE embedq_job SET priority = ? WHERE id IN (SELECT value FROM json_each(?))"
 
-# Which of these records have no vector of their current text, and which have one again.
+# Which of these records have no vector of their current text, and which have one now.
 NOTE_MISSING = """
 INSERT OR IGNORE INTO embedq_missing SELECT x.collection, x.rid
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.rid = e.value
@@ -84,7 +84,7 @@ class Arms:
 
 
 def arm(tx: Transaction, records: Sequence[int], how: Arms, now: int) -> dict[int, int]:
-    """Arm the jobs of these records and answer with them, by record."""
+    """Arm the jobs of these records and return them, by record."""
     listed = ids(records)
     found = tx.db.execute(FIND_JOBS, (listed, how.space)).fetchall()
     jobs = {record: job for job, record, _ in found}
@@ -99,7 +99,7 @@ def arm(tx: Transaction, records: Sequence[int], how: Arms, now: int) -> dict[in
 
 
 def _rearm(tx: Transaction, found: Sequence[tuple[int, int, int]], how: Arms, now: int) -> None:
-    """Arm jobs that exist. One that is leased keeps its lease: it is queued when that ends."""
+    """Arm existing jobs. A leased one keeps its lease: it is queued when that ends."""
     opened = [job for job, _, status in found if status == OPEN]
     closed = [job for job, _, status in found if status != OPEN]
     waiting = unqueue(tx, opened)
@@ -117,7 +117,7 @@ def _rearm(tx: Transaction, found: Sequence[tuple[int, int, int]], how: Arms, no
 
 
 def _create(tx: Transaction, records: Sequence[int], how: Arms, now: int) -> dict[int, int]:
-    """Make jobs in the order of their records: equally old ones stand in line so."""
+    """Create jobs in the order of their records: equally old ones are queued in that order."""
     rows = tx.db.execute(CREATE, (how.space, how.priority, now, how.forced, now, ids(sorted(records)))).fetchall()
     tx.db.execute(QUEUE, (ids([job for job, _ in rows]),))
     tx.tally(how.collection, open_=len(rows))
@@ -125,7 +125,7 @@ def _create(tx: Transaction, records: Sequence[int], how: Arms, now: int) -> dic
 
 
 def unqueue(tx: Transaction, jobs: Sequence[int]) -> list[int]:
-    """Take open jobs out of line and waiting room; those that do not come back are leased."""
+    """Remove open jobs from the ready queue and from the waiting ones; those not returned are leased."""
     if not jobs:
         return []
     listed = ids(jobs)
@@ -135,13 +135,13 @@ def unqueue(tx: Transaction, jobs: Sequence[int]) -> list[int]:
 
 
 def queue(tx: Transaction, jobs: Sequence[int]) -> None:
-    """Put open jobs into the line."""
+    """Put open jobs into the ready queue."""
     tx.db.execute(QUEUE, (ids(jobs),))
     tx.wakes = True
 
 
 def raise_priority(tx: Transaction, jobs: Sequence[int], priority: int) -> None:
-    """Move pending jobs up to a higher lane; a leased one only notes it."""
+    """Raise pending jobs to a higher lane; for a leased one this is only noted."""
     later = [job for (job,) in tx.db.execute(_WAITING, (ids(jobs),))]
     ready = unqueue(tx, [job for job in jobs if job not in set(later)])
     tx.db.execute(RAISE_PRIORITY, (priority, ids(jobs)))
@@ -152,7 +152,7 @@ _WAITING = "SELECT job FROM embedq_later WHERE job IN (SELECT value FROM json_ea
 
 
 def note_missing(tx: Transaction, records: Sequence[int], collection: int, space: int) -> int:
-    """Keep the list of records without a current vector right, for these records; say how many entries changed."""
+    """Update the list of records without a current vector for these records; return how many entries changed."""
     listed = ids(records)
     found = tx.db.execute(NOTE_FOUND, (listed, space)).rowcount
     missing = tx.db.execute(NOTE_MISSING, (listed, space)).rowcount

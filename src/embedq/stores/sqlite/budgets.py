@@ -1,4 +1,4 @@
-"""What the fleet may ask of a provider: a log of requests and tokens per space, and holds."""
+"""What the workers may request from a provider: a log of requests and tokens per space, and holds."""
 
 import sqlite3
 from datetime import timedelta
@@ -21,7 +21,7 @@ UPDATE embedq_space SET held_until = CASE WHEN held_since > ?2 + 1000 THEN ?1 EL
 """
 FORGET_REQUESTS = "DELETE FROM embedq_request WHERE space = ? AND (at <= ? OR at > ?)"
 
-# What the window has seen: in sum, and one by one.
+# What the window contains: in sum, and one by one.
 SEEN = "SELECT coalesce(sum(requests), 0), coalesce(sum(tokens), 0) FROM embedq_request WHERE space = ?"
 NEWEST_FIRST = "SELECT at, requests, tokens FROM embedq_request WHERE space = ? ORDER BY at DESC, n DESC"
 NOTE = """
@@ -36,15 +36,15 @@ WHERE s.id IN (SELECT space FROM embedq_collection WHERE name IS NOT NULL) GROUP
 
 
 def take(tx: Transaction, space: SpaceId, budget: Budget | None, spending: Spending, now: int) -> timedelta:
-    """Take requests and tokens; zero: go, else how long to wait. No span of the budget's length ever sees more.
+    """Take requests and tokens; return zero to go, else how long to wait. No window ever exceeds the budget.
 
-    A refusal is a hold until the budget refills: nobody leases jobs that could not be embedded now.
+    A refusal is a hold until the budget refills: no worker leases jobs that could not be embedded now.
     """
     (number,) = tx.db.execute(NUMBER, (space,)).fetchone()
     row = tx.db.execute(HELD, (number, now, now + SET_BACK)).fetchone()
     if row is not None:
         return timedelta(milliseconds=row[0] - now)
-    if budget is None or number is None:  # nobody has named the space to this queue yet
+    if budget is None or number is None:  # the space is not known to this queue yet
         return timedelta(0)
     interval = span(budget.interval)
     tx.db.execute(FORGET_REQUESTS, (number, now - interval, now + SET_BACK))
@@ -58,7 +58,7 @@ def take(tx: Transaction, space: SpaceId, budget: Budget | None, spending: Spend
 
 
 def _blocking(db: sqlite3.Connection, space: int, budget: Budget, spending: Spending) -> int | None:
-    """Find what must leave the window first; mostly there is room, and the sums tell that without a walk."""
+    """Find what must leave the window first; mostly there is room, and the sums show that without a scan."""
     seen = db.execute(SEEN, (space,)).fetchone()
     if policy.blocking([(0, *seen)], budget, spending) is None:
         return None
@@ -66,12 +66,12 @@ def _blocking(db: sqlite3.Connection, space: int, budget: Budget, spending: Spen
 
 
 def hold(tx: Transaction, space: SpaceId, length: timedelta, now: int) -> None:
-    """Keep the whole fleet from asking for a span; the longest hold wins."""
+    """Stop all requests to a provider for a span; the longest hold wins."""
     tx.db.execute(HOLD, (now + span(length), now, space))
 
 
 def states(db: sqlite3.Connection, now: int) -> dict[SpaceId, dict[str, Any]]:
-    """Say what the window has seen and how long holds last."""
+    """Return what the window contains and how long holds last."""
     rows = db.execute(STATE, (now,))
     return {
         SpaceId(space): {"requests": requests, "tokens": tokens, "held_seconds": held / 1000}

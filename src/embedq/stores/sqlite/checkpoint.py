@@ -1,9 +1,9 @@
-"""When the write-ahead log goes into the database file."""
+"""When the write-ahead log is checkpointed into the database file."""
 
 import sqlite3
 from collections.abc import Callable
 
-FEW, MANY = 200, 600  # frames: the log is worth a checkpoint between these
+FEW, MANY = 200, 600  # frames: a log between these is worth a checkpoint
 LONGEST_PAUSE = 64  # commits
 HIGH_TIME = 4  # pauses
 
@@ -22,7 +22,7 @@ class Checkpointer:
         self.has_work = False
 
     def after_commit(self, *, is_awaited: Callable[[], bool]) -> None:
-        """Count a commit; checkpoint when it is time, but not while a put waits for us, unless it is high time."""
+        """Count a commit; checkpoint when it is due, but not while a put waits, unless it is overdue."""
         self.has_work = True
         self._commits += 1
         if self._commits >= HIGH_TIME * self._pause or (self._commits >= self._pause and not is_awaited()):
@@ -30,19 +30,19 @@ class Checkpointer:
             self._adapt(self._checkpoint("PASSIVE"))
 
     def truncate(self) -> None:
-        """Empty the log file, when there is nothing else to do."""
+        """Truncate the log file when idle."""
         self.has_work = False
         self._checkpoint("TRUNCATE")
 
     def _adapt(self, frames: int) -> None:
-        """Aim at a log of some hundred frames: a checkpoint of those takes about as long as a batch."""
+        """Aim at a log of some hundred frames: checkpointing those takes about as long as a batch."""
         if frames > MANY:
             self._pause = max(1, self._pause // 2)
         elif frames < FEW:
             self._pause = min(LONGEST_PAUSE, self._pause * 2)
 
     def _checkpoint(self, mode: str) -> int:
-        """Answer with the frames that were in the log. A reader or a full disk only postpones it."""
+        """Return how many frames were in the log. A reader or a full disk only postpones it."""
         try:
             if mode == "TRUNCATE":
                 self._db.execute("PRAGMA busy_timeout = 0")

@@ -14,7 +14,7 @@ from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import Transaction, ids
 
 SPACE_NAME = "s.provider || ':' || s.model || '@' || s.asked || '/' || s.version"  # as `model.Space.id`
-NUMBER_OF = f"(SELECT s.id FROM embedq_space s WHERE {SPACE_NAME} = {{}})"  # of the space that a parameter names
+NUMBER_OF = f"(SELECT s.id FROM embedq_space s WHERE {SPACE_NAME} = {{}})"  # number of the space that a parameter names
 FIND = "SELECT id, name, space, text_from, priority, retry FROM embedq_collection WHERE name = ?"
 LIST = """
 SELECT c.name, c.text_from, c.priority, c.retry, c.created_at,
@@ -40,7 +40,7 @@ LEARN = f"""
 UPDATE embedq_space SET dimensions = coalesce(dimensions, ?) WHERE id = {NUMBER_OF.format("?")} RETURNING dimensions
 """
 
-# The next records whose text must be made anew.
+# The next records whose text must be recomposed.
 NEXT_TO_RECOMPOSE = """
 SELECT rid, id, hash, text, attributes FROM embedq_record
 WHERE collection = ? AND id > ? AND valid_to IS NULL ORDER BY id LIMIT ?
@@ -61,7 +61,7 @@ class Found:
 
 
 def find(db: sqlite3.Connection, name: str) -> Found:
-    """Find a collection, or say that there is none."""
+    """Find a collection, or raise."""
     row = db.execute(FIND, (name,)).fetchone()
     if row is None:
         raise NotFound(f"no collection {name!r}: declare it, or put a first record into it")
@@ -80,7 +80,7 @@ def spaces(db: sqlite3.Connection) -> list[Space]:
 
 
 def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
-    """Create or change a collection; answer with its number. Changed texts are left to `recompose`."""
+    """Create or change a collection; return its number. `recompose` updates the texts later."""
     row = tx.db.execute(FIND, (wanted.name,)).fetchone()
     space = _ensure_space(tx.db, wanted.embedder)
     text_from = write_text_from(wanted.text_from)
@@ -99,16 +99,16 @@ def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
 
 
 def recompose(tx: Transaction, limit: int, now: int, *, arms: bool = True) -> int:
-    """Make some texts anew after a change of `text_from`, and arm those that changed; 0 when none is left.
+    """Recompose some texts after a change of `text_from`, and arm those that changed; 0 when none is left.
 
-    Without `arms` their jobs are in another database, and the reconciler finds them.
+    Without `arms` the jobs are in another database, and the reconciler finds the records.
     """
     row = tx.db.execute("SELECT name, recompose FROM embedq_collection WHERE recompose IS NOT NULL LIMIT 1").fetchone()
     if row is None:
         return 0
     collection, after = find(tx.db, row[0]), row[1]
     records = tx.db.execute(NEXT_TO_RECOMPOSE, (collection.id, after, limit)).fetchall()
-    changed = [made for record in records if (made := _made_anew(collection, record)) is not None]
+    changed = [made for record in records if (made := _recomposed(collection, record)) is not None]
     for rid, old, text in changed:
         tx.db.execute("UPDATE embedq_record SET text = ?, hash = ? WHERE rid = ?", (text, hash_of(text), rid))
         tx.remember_words(rid, old)
@@ -122,8 +122,8 @@ def recompose(tx: Transaction, limit: int, now: int, *, arms: bool = True) -> in
     return len(records) or 1
 
 
-def _made_anew(collection: Found, record: tuple[int, str, bytes, str, str]) -> tuple[int, str, str] | None:
-    """Make one text anew. A record that has none of the new attributes keeps its text."""
+def _recomposed(collection: Found, record: tuple[int, str, bytes, str, str]) -> tuple[int, str, str] | None:
+    """Recompose one text. A record that has none of the new attributes keeps its text."""
     rid, _, old_hash, old, attributes = record
     try:
         text = compose(collection.text_from, None, json.loads(attributes))
@@ -133,7 +133,7 @@ def _made_anew(collection: Found, record: tuple[int, str, bytes, str, str]) -> t
 
 
 def learn(tx: Transaction, space: SpaceId, dimensions: int) -> int:
-    """Fix a space's dimensions by its first good answer."""
+    """Fix a space's dimensions by its first valid answer."""
     row = tx.db.execute(LEARN, (dimensions, space)).fetchone()
     if row is None:
         raise NotFound(f"no space {space}")
@@ -141,7 +141,7 @@ def learn(tx: Transaction, space: SpaceId, dimensions: int) -> int:
 
 
 def names(db: sqlite3.Connection, collections: Sequence[int]) -> dict[int, tuple[str | None, RetryPolicy]]:
-    """Name collections, with their retry policies; one that was dropped has no name."""
+    """Return collections' names with their retry policies; a dropped one has no name."""
     rows = db.execute(
         "SELECT id, name, retry FROM embedq_collection WHERE id IN (SELECT value FROM json_each(?))",
         (ids(collections),),

@@ -22,13 +22,13 @@ PRAGMAS = (
     "PRAGMA busy_timeout = 30000",
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
-    "PRAGMA wal_autocheckpoint = 0",  # the writer checkpoints itself, after its answers are delivered
+    "PRAGMA wal_autocheckpoint = 0",  # the writer checkpoints itself, after delivering its answers
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA secure_delete = FAST",
 )
 
-UNTAKEN = (OverflowError, UnicodeEncodeError)  # a value that the driver refused before SQLite saw it
+UNTAKEN = (OverflowError, UnicodeEncodeError)  # a value that the driver refused before it reached SQLite
 
 GRAVE = frozenset(
     {
@@ -44,7 +44,7 @@ GRAVE = frozenset(
 
 
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
-    """Open a connection with our pragmas; its transactions are ours to end. A file that is gone stays gone."""
+    """Open a connection with our pragmas and manual transactions. A missing file is not created again."""
     place = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
     with speaking(path):
         db = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256)
@@ -62,7 +62,7 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
 
 @contextmanager
 def speaking(path: Path) -> Iterator[None]:
-    """Translate SQLite's errors at the border."""
+    """Translate SQLite's errors."""
     try:
         yield
     except (sqlite3.Error, *UNTAKEN) as error:
@@ -70,7 +70,7 @@ def speaking(path: Path) -> Iterator[None]:
 
 
 def translated(error: Exception, path: Path) -> EmbedqError:  # noqa: PLR0911 one line per kind
-    """Say which of our kinds an error of SQLite, or of a value that its driver does not take, is."""
+    """Translate an error of SQLite, or of a value that its driver refuses, into one of ours."""
     if isinstance(error, UNTAKEN):
         return Invalid(f"a value is none that SQLite can take: {error}")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -100,14 +100,14 @@ def translated(error: Exception, path: Path) -> EmbedqError:  # noqa: PLR0911 on
 
 
 def is_grave(error: sqlite3.Error) -> bool:
-    """Say whether an error is the database's trouble and not one statement's."""
+    """Say whether an error concerns the whole database and not one statement."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in GRAVE
 
 
 def file_identity(path: Path) -> tuple[int, int]:
-    """Tell the file from another that is put in its place. Raise if there is none."""
+    """Identify the file, to detect a replacement. Raise if there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116 asked at every commit: Path.stat takes five times as long
+        found = os.stat(path)  # noqa: PTH116 called at every commit: Path.stat takes five times as long
     except OSError as error:
         raise StoreUnusable(
             f"{path} is gone from its place: nothing more is written; put it back and run `embedq resume`, "

@@ -33,10 +33,10 @@ STEP = 1000  # records handled in one transaction of a longer task
 
 
 class SqliteRecords:
-    """Records and their vectors in one SQLite file, wherever their jobs are."""
+    """Records and their vectors in one SQLite file, wherever their jobs are stored."""
 
     def __init__(self, file: File, limits: Limits) -> None:
-        """Speak through an opened file."""
+        """Use an open file."""
         self._file = file
         self._limits = limits
 
@@ -145,7 +145,7 @@ class SqliteRecords:
 
 
 class SqliteCorpus(SqliteRecords):
-    """Records whose jobs are in the same file: what is written arms them in the same transaction."""
+    """Records with their jobs in the same file: a write arms them in the same transaction."""
 
     async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
         """See `ports.Declaring`."""

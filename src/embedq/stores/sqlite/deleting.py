@@ -1,4 +1,4 @@
-"""Taking records out: softly, for good, or with their whole collection."""
+"""Delete records: softly, permanently, or with their whole collection."""
 
 import secrets
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3 WHERE ?4 IS NULL OR 
 """
 DELETE = "UPDATE embedq_record SET valid_to = ? WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NULL"
 
-# The vector goes; its row stays for a while to tell the indexes that follow.
+# The vector is removed; its row stays for a while as a tombstone for the indexes that follow.
 TOMBSTONE = """
 INSERT OR REPLACE INTO embedq_vector (record, space, hash, embedding)
 SELECT record, space, x'', NULL FROM embedq_vector
@@ -47,7 +47,7 @@ JOBS_OF = "SELECT id, collection, status FROM embedq_job WHERE record IN (SELECT
 def delete(
     tx: Transaction, name: str, records: Sequence[RecordId], now: int, *, purge: bool, tenant: str | None
 ) -> list[RecordId]:
-    """Take records out of search and cancel their jobs; a dead letter that is there stays."""
+    """Remove records from search and cancel their jobs; an existing dead letter stays."""
     collection = find(tx.db, name)
     rows = tx.db.execute(LOOK_UP, (names(records), collection.id, collection.space, tenant)).fetchall()
     there = [row for row in rows if row[4] or (purge and row[3] != PURGED)]
@@ -76,7 +76,7 @@ def _retire(tx: Transaction, collection: int, live: Sequence[tuple[int, str]], n
 
 
 def drop(tx: Transaction, name: str) -> None:
-    """Let a collection's name go; `remove_dropped` takes the rest away step by step."""
+    """Free a collection's name; `remove_dropped` removes the rest step by step."""
     tx.db.execute(DROP, (find(tx.db, name).id,))
 
 
@@ -93,7 +93,7 @@ def remove_dropped(tx: Transaction, limit: int, now: int) -> int:
         return 1
     _retire(
         tx, collection, [(rid, text) for rid, text, live in rows if live and text], now
-    )  # a queue alone has no texts
+    )  # a queue-only file has no texts
     records = ids([rid for rid, _, _ in rows])
     jobs = tx.db.execute(JOBS_OF, (records,)).fetchall()
     cancel(tx, [(job, of) for job, of, status in jobs if can_cancel(read_status(status))], Reason.RECORD_DELETED, now)

@@ -1,4 +1,4 @@
-"""What a queue in another database asks of records: texts out, vectors in."""
+"""What a queue in another database needs of records: it reads texts and stores vectors."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from embedq.stores.sqlite.keys import MARK
 from embedq.stores.sqlite.settle_one import SPARE, STORE
 from embedq.stores.sqlite.transaction import Transaction, ids, names
 
-# A collection, if it is embedded by just this space.
+# A collection, if it is embedded in exactly this space.
 HOME = f"""
 SELECT c.id, c.space FROM embedq_collection c JOIN embedq_space s ON s.id = c.space
 WHERE c.name = ? AND {SPACE_NAME} = ?
@@ -34,7 +34,7 @@ FROM embedq_record x LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space =
 WHERE x.collection = ?1 AND x.id = ?2
 """
 
-# How records stand, some by id, or those without a current vector in the order they were first put.
+# The state of records, some by id, or those without a current vector in the order they were first put.
 STANDING = """
 SELECT x.id, x.hash, x.tenant, v.embedding IS NOT NULL AND v.hash = x.hash, x.given_up_hash IS x.hash, x.rid
 """
@@ -55,7 +55,7 @@ RIDS = "SELECT x.rid FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collec
 
 
 class _Row(NamedTuple):
-    """A record beside its vector."""
+    """A record with its vector."""
 
     rid: int
     hash: bytes
@@ -88,14 +88,14 @@ def texts(
 
 
 def store(tx: Transaction, outcomes: Sequence[Outcome], now: int) -> list[RecordAnswer]:
-    """Store the vectors that fit, and say of each record whether it has the text that was leased."""
+    """Store the vectors that fit, and say for each record whether it has the text that was leased."""
     return [
         _store(tx, outcome, _home(tx.db, outcome.lease.collection, outcome.lease.space), now) for outcome in outcomes
     ]
 
 
 def standing(db: sqlite3.Connection, name: str, records: Sequence[RecordId]) -> list[Standing]:
-    """Say how live records stand."""
+    """Return the state of live records."""
     collection = find(db, name)
     return [_standing(row) for row in db.execute(SOME, (names(records), collection.id, collection.space))]
 
@@ -108,13 +108,13 @@ def missing(db: sqlite3.Connection, name: str, after: str | None, limit: int) ->
 
 
 def give_up(tx: Transaction, name: str, losses: Sequence[Loss]) -> None:
-    """Note which texts are given up on."""
+    """Note which texts were given up on."""
     collection = find(tx.db, name)
     tx.db.executemany(GIVE_UP, [(loss.reason, collection.id, loss.id, loss.hash) for loss in losses])
 
 
 def try_again(tx: Transaction, name: str, records: Sequence[RecordId]) -> None:
-    """Forget what was given up on."""
+    """Clear the note that texts were given up on."""
     rids = [rid for (rid,) in tx.db.execute(RIDS, (names(records), find(tx.db, name).id))]
     tx.db.execute(TRY_AGAIN, (ids(rids),))
 

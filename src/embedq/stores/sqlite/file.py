@@ -1,4 +1,4 @@
-"""One database file, opened: its writer, its readers, its watcher, its search index."""
+"""One open database file: its writer, its readers, its watcher, its search index."""
 
 import asyncio
 import sqlite3
@@ -28,7 +28,7 @@ SEARCHES = 4  # at a time
 
 
 class File:
-    """What the two sides of the store, corpus and queue, share."""
+    """What the two parts of the store, corpus and queue, share."""
 
     def __init__(self, path: Path, telemetry: Telemetry) -> None:
         """Open the file, install or upgrade its schema, start its threads."""
@@ -36,7 +36,7 @@ class File:
         self.telemetry = telemetry
         install(path)
         self.wake = Wake()
-        self._said = ""
+        self._reported = ""
         self.follower = Follower(lambda: connect(path, read_only=True), Path(f"{path}.index"), telemetry)
         self._searches = ThreadPoolExecutor(SEARCHES, thread_name_prefix="embedq-search")
         self._saved: Future[None] = Future()
@@ -46,17 +46,17 @@ class File:
         self._watcher = Watcher(path, self._changed, self._trouble)
 
     async def write(self, work: Work[T], *, bulk: bool = False) -> T:
-        """Do this work in a transaction that is durable when it returns; `bulk` work lets single puts go first."""
+        """Do this work in a transaction that is durable on return; `bulk` work lets single puts go first."""
         return await self._writer.run(work, bulk=bulk)
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Read in one snapshot, beside the writer."""
+        """Read in one snapshot, concurrently with the writer."""
         return await self._readers.run(read)
 
     async def nearest(
         self, index: tuple[int, int], vector: Vector, k: int, allowed: Rids | None
     ) -> list[tuple[int, float]]:
-        """Search the index of a collection and space; it is saved beside the answer when it has grown enough."""
+        """Search the index of a collection and space; save it afterwards if it has changed enough."""
 
         def search() -> list[tuple[int, float]]:
             with speaking(self.path):
@@ -69,7 +69,7 @@ class File:
         return found
 
     async def check(self) -> None:
-        """Answer, or raise a StoreError that says why the file cannot be used."""
+        """Return, or raise a StoreError that says why the file cannot be used."""
         identity = file_identity(self.path)
         found = await self.read(lambda db: db.execute("SELECT count(*) FROM embedq_control").fetchone())
         if not found or identity != file_identity(self.path):
@@ -86,7 +86,7 @@ class File:
         return answer
 
     async def close(self) -> None:
-        """Finish what was handed in, save the search index, and let go of files and threads."""
+        """Finish accepted work, save the search index, and close files and threads."""
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -97,30 +97,30 @@ class File:
         self.follower.close()
 
     def _committed(self, transaction: Transaction) -> None:
-        """Tell of a commit, on the writer's thread."""
+        """Report a commit, on the writer's thread."""
         if transaction.wakes:
             self.wake.call()
-        for job, reason in transaction.buried:
+        for job, reason in transaction.dead_letters:
             self.telemetry.emit(Event.JOB_FAILED, level="error", jobId=str(job), reason=reason)
         for count, seconds in transaction.stored:
             self.telemetry.emit(Event.STORED, level="debug", count=count, seconds=seconds)
 
     def _changed(self) -> None:
-        """Some process has committed, perhaps this one; called on the watcher's thread."""
+        """Handle a commit of some process, maybe this one; called on the watcher's thread."""
         self.wake.call()
         self.follower.poke()
-        self._said = ""
+        self._reported = ""
 
     def _trouble(self, error: Exception) -> None:
-        """The watcher could not look or follow; said once for each kind of error in a row."""
-        said = f"{type(error).__name__}: {error}"
-        if said != self._said:
-            self._said = said
-            self.telemetry.emit(Event.STORE_TROUBLE, level="error", act="watch", error=said)
+        """Report that the watcher failed; once for the same error in a row."""
+        message = f"{type(error).__name__}: {error}"
+        if message != self._reported:
+            self._reported = message
+            self.telemetry.emit(Event.STORE_TROUBLE, level="error", act="watch", error=message)
 
 
 def install(path: Path) -> None:
-    """Create the file if there is none, and bring its schema to this version."""
+    """Create the file if it does not exist, and bring its schema to this version."""
     if not path.parent.is_dir():
         raise StoreUnusable(f"the folder {path.parent} does not exist: create it, or change EMBEDQ_URL")
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""An index that follows the vector table, and the one walk that brings several of them forward."""
+"""An index that follows the vector table, and the scan that advances several of them."""
 
 import sqlite3
 from collections import defaultdict
@@ -13,18 +13,18 @@ from embedq.stores.sqlite.index_slots import Rids
 
 
 class Followed:
-    """An index and how far it has come."""
+    """An index and the position up to which it has followed."""
 
     def __init__(self, key: IndexKey, index: FlatIndex, mark: int) -> None:
-        """Start with an index that holds every change up to the seq `mark`, just loaded or about to be filled."""
+        """Start with an index that contains every change up to the seq `mark`, just loaded or about to be filled."""
         self.key = key
         self.index = index
         self.mark = mark
-        self.saved_changes = index.changes  # the index's count when it was last saved
+        self.saved_changes = index.changes  # the index's change count when it was last saved
         self.unreadable: list[int] = []  # rids whose vectors have another length, not reported yet
 
     def take(self, rids: Sequence[int], blobs: Sequence[bytes], gone: Sequence[int]) -> None:
-        """Apply changes. A vector of another length cannot be compared with the others: it is as good as gone."""
+        """Apply changes. A vector of another length cannot be compared with the others: it counts as removed."""
         width = 4 * self.index.dimensions
         bad = [rid for rid, blob in zip(rids, blobs, strict=True) if len(blob) != width]
         if bad:
@@ -37,11 +37,11 @@ class Followed:
 
 
 def advance(db: sqlite3.Connection, followed: list[Followed]) -> list[Followed]:
-    """Apply all that was committed before this call; answer with the indexes that could follow."""
-    goal = index_rows.state(db).last_seq  # fixed, so that a busy writer cannot keep a search waiting
+    """Apply all that was committed before this call; return the indexes that could follow."""
+    goal = index_rows.state(db).last_seq  # fixed, so that a busy writer cannot delay a search indefinitely
     while followed and (mark := min(one.mark for one in followed)) < goal:
         rows = index_rows.changes(db, mark, sorted({one.key.collection for one in followed}))
-        forgotten = index_rows.state(db).forgotten_seq  # after the rows: a tombstone may have gone just before them
+        forgotten = index_rows.state(db).forgotten_seq  # after the rows: a tombstone may have been removed just before
         followed = [one for one in followed if one.mark >= forgotten]
         _dispatch(rows, followed)
         for one in followed:
@@ -50,9 +50,9 @@ def advance(db: sqlite3.Connection, followed: list[Followed]) -> list[Followed]:
 
 
 def _dispatch(rows: list[Change], followed: list[Followed]) -> None:
-    """Hand each row to its index. A row is its record's present state, so that having it twice does no harm.
+    """Pass each row to its index. A row is its record's current state, so applying it twice is harmless.
 
-    A tombstone goes to all of its space: the record that would name its collection may be purged.
+    A tombstone goes to all indexes of its space: the record that has its collection may be purged.
     """
     gone: defaultdict[int, list[int]] = defaultdict(list)
     stored: defaultdict[IndexKey, list[tuple[int, bytes]]] = defaultdict(list)

@@ -18,19 +18,19 @@ from embedq.telemetry import Event, Telemetry
 
 
 class Follower:
-    """Answers searches from memory, and from nothing older than the search.
+    """Answers searches from memory, never from data older than the search.
 
-    All of it blocks: call it in threads. The database stays the truth; an index that cannot follow is built anew.
+    All methods block: call them in threads. The database is authoritative; an index that cannot follow is rebuilt.
     """
 
     def __init__(self, open_connection: Callable[[], sqlite3.Connection], folder: Path, telemetry: Telemetry) -> None:
-        """Follow through connections that may be used on any thread; keep saved indexes in this folder."""
+        """Follow through connections that may be used on any thread; save indexes in this folder."""
         self._open_connection = open_connection
         self._folder = folder
         self._telemetry = telemetry
-        self._lock = Lock()  # for the connection and for all that is followed
+        self._lock = Lock()  # guards the connection and everything followed
         self._connection: sqlite3.Connection | None = None
-        self._version: int | None = None  # of the data that every index has seen
+        self._version: int | None = None  # the data version that every index has seen
         self._followed: dict[IndexKey, Followed] = {}
         self._openings: dict[IndexKey, Lock] = {}
 
@@ -45,7 +45,7 @@ class Follower:
         return list(zip(rids.tolist(), scores.tolist(), strict=True))
 
     def catch_up(self, collection: int, space: int) -> FlatIndex | None:
-        """Bring an index to all that was committed before this call. None: there is nothing to search yet."""
+        """Bring an index up to all that was committed before this call. None: there is nothing to search yet."""
         key = IndexKey(collection, space)
         while True:
             if key not in self._followed and not self._open(key):
@@ -56,7 +56,7 @@ class Follower:
                     return self._followed[key].index
 
     def poke(self) -> None:
-        """Follow now, so that the next search has less to do. Returns at once if somebody is at it already."""
+        """Follow now, so that the next search has less to do. Return at once if another thread already does."""
         if self._followed and self._lock.acquire(blocking=False):
             try:
                 self._follow()
@@ -70,14 +70,14 @@ class Follower:
                 self._save(followed)
 
     def drop(self, collection: int) -> None:
-        """Forget a collection and remove its saved indexes."""
+        """Drop a collection's indexes and remove their files."""
         with self._lock:
             self._keep([followed for key, followed in self._followed.items() if key.collection != collection])
         for path in self._folder.glob(f"{collection}-*.index"):
             IndexFile(path).remove()
 
     def close(self) -> None:
-        """Save what changed, and let go of the connection."""
+        """Save what changed, and close the connection."""
         try:
             self.save_all()
         finally:
@@ -88,7 +88,7 @@ class Follower:
                     self._connection = None
 
     def _open(self, key: IndexKey) -> bool:
-        """Load or build an index on a connection of its own: searches in other collections do not wait for it."""
+        """Load or build an index on a separate connection: searches in other collections do not wait for it."""
         with self._openings.setdefault(key, Lock()):
             if key in self._followed:
                 return True
@@ -126,7 +126,7 @@ class Follower:
                 return None
             _check(db, header, key, dimensions)
             header, index = file.load()
-            _check(db, header, key, dimensions)  # another process may have replaced it in between
+            _check(db, header, key, dimensions)  # another process may have replaced it in the meantime
         except Misfit as misfit:
             self._telemetry.emit(Event.INDEX, level="warning", act="refused", index=str(key), reason=str(misfit))
             return None
@@ -135,7 +135,7 @@ class Follower:
         return followed
 
     def _follow(self) -> None:
-        """Bring every index up to date. Costs microseconds if nothing was committed since."""
+        """Bring every index up to date. Takes microseconds if nothing was committed since."""
         if self._connection is None:
             self._connection = self._open_connection()
         version = index_rows.data_version(self._connection)
@@ -145,7 +145,7 @@ class Follower:
         self._keep([followed for key, followed in self._followed.items() if key.collection in alive])
         self._keep(advance(self._connection, list(self._followed.values())))
         self._version = version
-        self._tell_unreadable()
+        self._report_unreadable()
 
     def _keep(self, kept: Sequence[Followed]) -> None:
         keys = {followed.key for followed in kept}
@@ -153,7 +153,7 @@ class Follower:
             self._telemetry.emit(Event.INDEX, level="debug", act="dropped", index=str(key))
         self._followed = {followed.key: followed for followed in kept}
 
-    def _tell_unreadable(self) -> None:
+    def _report_unreadable(self) -> None:
         for followed in self._followed.values():
             if rids := followed.unreadable:
                 facts = {"index": str(followed.key), "vectors": len(rids), "records": rids[:10]}

@@ -1,7 +1,7 @@
 """A fair gate between the processes that write to one file.
 
-SQLite's own waiting sleeps and is unfair: beside two busy workers a put waits tenths of a second. Correctness never
-rests on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees dead locks.
+SQLite's own lock waits are polled and unfair: beside two busy workers a put waits tenths of a second. Correctness never
+depends on these files: after its deadline a writer goes on to BEGIN IMMEDIATE, and the kernel frees dead locks.
 """
 
 import fcntl
@@ -13,13 +13,13 @@ from pathlib import Path
 from embedq.errors import StoreUnusable
 from embedq.stores.sqlite.private import open_lock
 
-PATIENCE = 0.5  # seconds: how long a stopped holder can delay a writer
-COURTESY = 0.02  # seconds: how long bulky work lets others go first
+WAIT_SECONDS = 0.5  # seconds: how long a stopped holder can delay a writer
+YIELD_SECONDS = 0.02  # seconds: how long bulk work lets others go first
 FIRST_PAUSE, LONGEST_PAUSE = 0.0001, 0.0005
 
 
 class Gate:
-    """Writers queue at `.next` and enter at `.lock`; workers queue at `.bulk` first: one at most competes."""
+    """Writers queue at `.next` and enter at `.lock`; bulk writers queue at `.bulk` first: at most one competes."""
 
     def __init__(self, path: Path) -> None:
         """Open the gate's files beside the database."""
@@ -34,17 +34,17 @@ class Gate:
 
     def enter(self, *, bulk: bool) -> None:
         """Wait for our turn, within the deadline."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         if bulk:
             _wait(lambda: _taken(self._bulk), deadline)
-            if _wait(self._slip_in, time.monotonic() + COURTESY):
+            if _wait(self._try_enter, time.monotonic() + YIELD_SECONDS):
                 return
         _wait(lambda: _taken(self._next), deadline)
         _wait(lambda: _taken(self._lock), deadline)
         fcntl.flock(self._next, fcntl.LOCK_UN)
 
-    def _slip_in(self) -> bool:
-        """Enter if nobody is inside and nobody is next in line."""
+    def _try_enter(self) -> bool:
+        """Enter if no process is inside or next in the queue."""
         if not _taken(self._next):
             return False
         entered = _taken(self._lock)
@@ -52,19 +52,19 @@ class Gate:
         return entered
 
     def is_awaited(self) -> bool:
-        """Say whether somebody is next in line."""
+        """Say whether a process is next in the queue."""
         if not _taken(self._next):
             return True
         fcntl.flock(self._next, fcntl.LOCK_UN)
         return False
 
     def leave(self) -> None:
-        """Let the next one in."""
+        """Let the next process in."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         fcntl.flock(self._bulk, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for descriptor in (self._bulk, self._next, self._lock):
             os.close(descriptor)
 

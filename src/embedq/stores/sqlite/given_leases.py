@@ -1,4 +1,4 @@
-"""What this process leased and has not settled yet: remembered, so that settling need not ask."""
+"""What this process leased and has not settled yet: cached, so that settling needs no lookup."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from embedq.model import JobId
 
-MOST = 1024  # leases that are remembered; older ones are settled job by job
+MOST = 1024  # cached leases; older ones are settled job by job
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class GivenLease:
     space: int
     since: int
     jobs: Sequence[JobId]
-    listed: str  # the same, as the lease row holds them
+    listed: str  # the same, as stored in the lease row
     sums: Sequence[tuple[int, int, int]]  # per collection: how many jobs, and the sum of their `queued_at`
 
 
@@ -31,13 +31,13 @@ class GivenLeases:
         self._known: OrderedDict[int, GivenLease] = OrderedDict()
 
     def remember(self, given_lease: GivenLease) -> None:
-        """Keep a lease in mind."""
+        """Store a lease."""
         self._known[given_lease.nonce] = given_lease
         if len(self._known) > MOST:
             self._known.popitem(last=False)
 
     def recall(self, nonce: int) -> GivenLease | None:
-        """Recall a lease, once. It may have been lost since: the statement that ends it shows."""
+        """Return a lease, once. It may have been lost since: the statement that ends it detects that."""
         return self._known.pop(nonce, None)
 
 

@@ -1,4 +1,4 @@
-"""One SQLite file as a queue alone, or as a corpus alone."""
+"""One SQLite file as queue only, or as corpus only."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ RecordName = tuple[str, RecordId]
 
 
 async def open_with_records(path: Path, telemetry: Telemetry) -> File:
-    """Open or create a file that holds records; one that is a queue alone is refused."""
+    """Open or create a file that holds records; a queue-only file is refused."""
     file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry))
     try:
         await file.read(lambda db: references.refuse_queue(db, path))
@@ -51,10 +51,10 @@ async def open_with_records(path: Path, telemetry: Telemetry) -> File:
 
 
 class SqliteJobStore(SqliteQueue, SqlitePlaces, SqliteJobs):
-    """A queue in a file of its own; its records are in another database."""
+    """A queue in its own file; its records are in another database."""
 
     def __init__(self, file: File) -> None:
-        """Speak through an opened file; `open` is the usual way."""
+        """Use an open file; `open` is the usual way."""
         SqliteQueue.__init__(self, file)
         SqlitePlaces.__init__(self, file)
         SqliteJobs.__init__(self, file)

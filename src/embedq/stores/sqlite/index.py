@@ -21,7 +21,7 @@ _HEADROOM = 1.125  # after a load, so that the first new vector does not move al
 class FlatIndex:
     """Every vector as a row of unit length, so that the inner product is the cosine. Zero vectors score 0.
 
-    Searches run beside each other, never beside a change.
+    Searches run concurrently with each other, never with a change.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -30,13 +30,13 @@ class FlatIndex:
         self.changes = 0  # vectors added, overwritten and removed so far
         self._faiss = _load_faiss()
         self._flat = self._faiss.IndexFlatIP(dimensions)
-        self._rids: Rids = np.empty(0, dtype=np.int64)  # by slot, with room to grow
+        self._rids: Rids = np.empty(0, dtype=np.int64)  # by slot, with spare capacity
         self._slots = SlotTable()
         self._turns = Turns()
 
     @classmethod
     def blank(cls, dimensions: int, count: int) -> Self:
-        """Make room for so many vectors. The caller writes them into `content`, and then calls `adopt`."""
+        """Allocate so many vectors. The caller writes them into `content`, and then calls `adopt`."""
         index = cls(dimensions)
         index._resize(int(count * _HEADROOM))
         index._resize(count)
@@ -44,7 +44,7 @@ class FlatIndex:
         return index
 
     def adopt(self) -> None:
-        """Take what was written into a blank index for true; it can be searched from now on."""
+        """Accept what was written into a blank index; it can be searched from now on."""
         self._slots.place(self._rids, np.arange(len(self), dtype=np.int64))
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class FlatIndex:
         return int(self._flat.ntotal)
 
     def apply(self, rids: Rids, matrix: Vector, gone: Rids) -> None:
-        """Remove `gone` where they are held, then write each rid's row of `matrix`. No rid may come twice."""
+        """Remove `gone` where present, then write each rid's row of `matrix`. No rid may occur twice."""
         rows = _unit(matrix)
         with self._turns.writing():
             self._remove(gone)
@@ -73,7 +73,7 @@ class FlatIndex:
 
     @contextmanager
     def content(self) -> Iterator[tuple[Rids, Vector]]:
-        """Lend the records' numbers and unit vectors by slot, without a copy. Nothing changes meanwhile."""
+        """Return the records' numbers and unit vectors by slot, without a copy. Nothing may change meanwhile."""
         with self._turns.reading():
             yield self._rids[: len(self)], self._rows()
 
@@ -82,16 +82,16 @@ class FlatIndex:
         k = min(k, len(self) if held is None else len(held))
         if k <= 0:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        self._faiss.omp_set_num_threads(1)  # per thread that calls; more would fight the model for the cores
+        self._faiss.omp_set_num_threads(1)  # set per calling thread; more would compete with the model for the cores
         scores, slots = self._flat.search(query, k, params=self._only(held))
         found = slots[0] >= 0
         return slots[0][found], scores[0][found]
 
     def _only(self, held: Slots | None) -> Any:  # noqa: ANN401 - FAISS has no types worth the name
-        """Say to FAISS which slots count."""
+        """Tell FAISS which slots to search."""
         if held is None:
             return None
-        # Walking a list beats a bitmap at every share from 1 to 100 percent, and numpy from a few hundred on.
+        # Scanning a list beats a bitmap at every share from 1 to 100 percent, and numpy from a few hundred on.
         return self._faiss.SearchParameters(sel=self._faiss.IDSelectorArray(held))
 
     def _held(self, rids: Rids) -> Slots:
@@ -99,7 +99,7 @@ class FlatIndex:
         return slots[slots >= 0]
 
     def _write(self, rids: Rids, rows: Vector) -> None:
-        """Overwrite what is held in place, which costs a thousandth of remove and add; append the rest at once."""
+        """Overwrite existing rows in place, a thousand times cheaper than remove and add; append the rest at once."""
         slots = self._slots.find(rids)
         known = slots >= 0
         if known.any():
@@ -112,12 +112,12 @@ class FlatIndex:
         first, end = len(self), len(self) + len(rids)
         if end > len(self._rids):
             self._rids = np.resize(self._rids, max(end, 2 * len(self._rids)))
-        self._flat.add(rows)  # first: where memory runs out, nothing has changed
+        self._flat.add(rows)  # first: if memory runs out, nothing has changed
         self._rids[first:end] = rids
         self._slots.place(rids, np.arange(first, end, dtype=np.int64))
 
     def _remove(self, gone: Rids) -> None:
-        """Fill the holes with the last rows, then cut the tail: no row moves but those."""
+        """Fill the holes with the last rows, then truncate: no other row moves."""
         holes = np.unique(self._held(gone))
         if not holes.size:
             return
@@ -144,14 +144,14 @@ class FlatIndex:
 
 
 def _unit(matrix: Vector) -> Vector:
-    """Scale rows to unit length; in double precision, since squares of large and small floats leave single."""
+    """Scale rows to unit length; in double precision, since squares of large and small floats exceed single."""
     squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
     lengths = np.where(squares > 0, np.sqrt(squares), 1.0)
     return np.divide(matrix, lengths[:, np.newaxis]).astype(np.float32)
 
 
 def _load_faiss() -> Any:  # noqa: ANN401 - a module
-    """Import FAISS on first use: it is an extra, and slow to load."""
+    """Import FAISS on first use: it is an optional extra, and slow to load."""
     try:
         return import_module("faiss")
     except ImportError as missing:

@@ -1,4 +1,4 @@
-"""A search index kept beside the database, so that the next process need not build it."""
+"""A search index saved beside the database, so that the next process need not build it."""
 
 import contextlib
 import fcntl
@@ -25,7 +25,7 @@ _FORMAT = 1
 _PREFIX = struct.Struct("<8sI")  # magic, length of the header
 _CHECKSUM = struct.Struct("<I")
 _LONGEST_HEADER = 1 << 16
-_ROWS = 4096  # written per turn, so that a change waits for milliseconds only
+_ROWS = 4096  # written per step, so that a change waits for milliseconds only
 _PART = 1 << 26  # bytes per read
 
 
@@ -34,18 +34,18 @@ class Misfit(Exception):
 
 
 class Busy(Misfit):
-    """Why a save did not happen this time."""
+    """Why a save was skipped this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a saved index holds, and of which database."""
+    """What a saved index contains, and from which database."""
 
     identity: int
     collection: int
     space: int
     dimensions: int
-    mark: int  # every vector up to this seq is in it
+    mark: int  # it contains every vector up to this seq
     count: int
     witnesses: tuple[Witness, ...]
 
@@ -55,16 +55,16 @@ class Header:
 
 
 class IndexFile:
-    """One saved index. A header, the rids, the unit vectors, and a checksum over them all."""
+    """One saved index: a header, the rids, the unit vectors, and a checksum over them all."""
 
     def __init__(self, path: Path) -> None:
-        """Name the file; it need not exist."""
+        """Set the file's path; it need not exist."""
         self._name = path.name
         self._folder = path.parent
         self._database = Path(str(path.parent).removesuffix(".index"))  # the folder is named after it
 
     def header(self) -> Header | None:
-        """Read what is saved. None: nothing. Raise Misfit if it is no index file, or not whole."""
+        """Read the header. None: there is no file. Raise Misfit if it is no index file, or incomplete."""
         with self._reading() as file:
             return _read_header(file)[0] if file else None
 
@@ -77,10 +77,10 @@ class IndexFile:
             return header, _read_index(file, header, checksum)
 
     def save(self, header: Header, index: FlatIndex, changes: int) -> bool:
-        """Replace the file and say so, unless it is as new already.
+        """Replace the file and return True, unless it is already as new.
 
-        Raise Busy if another process is writing it, or if the index moves on from `changes` while it is written; Misfit
-        if the disk does not take it.
+        Raise Busy if another process is writing it, or if the index changes from `changes` while it is written; Misfit
+        if writing fails.
         """
         try:
             private.create_folder(self._folder, self._database)
@@ -93,7 +93,7 @@ class IndexFile:
             raise Misfit(f"it cannot be written: {error.strerror}") from error
 
     def remove(self) -> None:
-        """Take the file away with what belongs to it."""
+        """Remove the file and its companions."""
         with contextlib.suppress(OSError), private.opened_folder(self._folder) as folder:
             for name in (self._name, f"{self._name}.new", f"{self._name}.lock"):
                 _unlink(name, folder)
@@ -114,7 +114,7 @@ class IndexFile:
 
     @contextmanager
     def _alone(self, folder: int) -> Iterator[None]:
-        """Keep other writers out. The kernel frees the lock of a process that dies."""
+        """Lock out other writers. The kernel frees the lock of a process that dies."""
         lock = private.open_lock(f"{self._name}.lock", self._database, folder)
         try:
             try:
@@ -133,7 +133,7 @@ class IndexFile:
         return there is not None and there.same_index(header) and there.mark >= header.mark
 
     def _replace(self, folder: int, header: Header, index: FlatIndex, changes: int) -> None:
-        """Write a file of our own making, whatever lies there, and put it in place by its name in this very folder."""
+        """Write a new file, whatever exists there, and rename it into place within the opened folder."""
         new = f"{self._name}.new"
         _unlink(new, folder)
         try:
@@ -182,7 +182,7 @@ def _put(file: Any, data: bytes | memoryview, checksum: int) -> int:  # noqa: AN
 
 
 def _read_header(file: BinaryIO) -> tuple[Header, int]:
-    """Read the header and the checksum up to there; the file's size is tested before anything is allocated by it."""
+    """Read the header and its checksum; the file's size is checked before anything is allocated by it."""
     try:
         prefix = file.read(_PREFIX.size)
         magic, length = _PREFIX.unpack(prefix)

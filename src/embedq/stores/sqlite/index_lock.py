@@ -1,4 +1,4 @@
-"""Who may touch an index now: many searches at once, or one change."""
+"""The lock of an index: many searches at once, or one change."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,18 +6,18 @@ from threading import Condition, Lock
 
 
 class Turns:
-    """Many readers or one writer. A waiting writer lets no new reader in, so busy searches cannot hold it off."""
+    """Many readers or one writer. A waiting writer blocks new readers, so busy searches cannot starve it."""
 
     def __init__(self) -> None:
-        """Start with nobody inside."""
-        self._door = Lock()
+        """Start unlocked."""
+        self._entry = Lock()
         self._left = Condition(Lock())
         self._readers = 0
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Be inside together with other readers. Not to be nested: a writer between the two would wait for ever."""
-        with self._door, self._left:
+        """Hold it together with other readers. Not reentrant: a writer between the two would deadlock."""
+        with self._entry, self._left:
             self._readers += 1
         try:
             yield
@@ -28,7 +28,7 @@ class Turns:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be inside alone."""
-        with self._door, self._left:
+        """Hold it alone."""
+        with self._entry, self._left:
             self._left.wait_for(lambda: self._readers == 0)
             yield

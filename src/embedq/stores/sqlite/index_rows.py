@@ -1,4 +1,4 @@
-"""What an index reads from the database. Every read is short, so that the write-ahead log can be taken in."""
+"""What an index reads from the database. Every read is short, so that the write-ahead log can be checkpointed."""
 
 import json
 import sqlite3
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from embedq.model import Vector
 
 CHUNK = 2000  # vectors per read
-_RECORDS = 10_000  # records per read where no vector is read with them
+_RECORDS = 10_000  # records per read where no vectors are read
 _WITNESSES = 16
 
 _DIMENSIONS = """
@@ -22,7 +22,7 @@ SELECT coalesce((SELECT value FROM embedq_control WHERE name = 'identity'), 0),
        coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'embedq_vector'), 0),
        coalesce((SELECT value FROM embedq_control WHERE name = 'forgotten_seq'), 0)
 """
-# Both tables answer from an index alone: neither texts nor vectors are touched.
+# Both tables are read from an index alone: neither texts nor vectors are touched.
 _SEQS = """
 SELECT r.id, v.seq FROM embedq_record r LEFT JOIN embedq_vector v ON v.record = r.rid AND v.space = ?
 WHERE r.collection = ? AND r.id > ? ORDER BY r.id LIMIT ?
@@ -31,7 +31,7 @@ _VECTORS = """
 SELECT v.record, v.embedding FROM json_each(?) j CROSS JOIN embedq_vector v ON v.seq = j.value
 WHERE v.embedding IS NOT NULL
 """
-# A purged record's tombstone has no record any more. Vectors of collections that nobody follows here stay unread.
+# A purged record's tombstone has no record any more. Vectors of collections that are not followed here are not read.
 _CHANGES = """
 SELECT v.seq, v.record, v.space, r.collection, v.embedding IS NULL,
        CASE WHEN r.collection IN (SELECT value FROM json_each(?)) THEN v.embedding END
@@ -44,7 +44,7 @@ SELECT seq, record, hex(substr(hash, 1, 8)) FROM embedq_vector WHERE seq IN (SEL
 
 
 class IndexKey(NamedTuple):
-    """Which vectors an index holds."""
+    """Which vectors an index contains."""
 
     collection: int
     space: int
@@ -55,11 +55,11 @@ class IndexKey(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a saved index is measured against."""
+    """What a saved index is compared with."""
 
     identity: int  # of the database; 0: it has none
-    last_seq: int  # the newest ever given to a vector
-    forgotten_seq: int  # tombstones up to here may be gone: nobody can follow from before it
+    last_seq: int  # the newest ever assigned to a vector
+    forgotten_seq: int  # tombstones up to here may be gone: no index can follow from before it
 
 
 class Change(NamedTuple):
@@ -74,7 +74,7 @@ class Change(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """A row that a saved index has seen. A database restored from a backup has given its number to another."""
+    """A row that a saved index has seen. A database restored from a backup has given its number to another row."""
 
     seq: int
     rid: int
@@ -88,7 +88,7 @@ def dimensions(db: sqlite3.Connection, key: IndexKey) -> int | None:
 
 
 def state(db: sqlite3.Connection) -> State:
-    """Read where the vector table stands."""
+    """Read the vector table's position."""
     return State(*db.execute(_STATE).fetchone())
 
 
@@ -106,7 +106,7 @@ def living(db: sqlite3.Connection) -> set[int]:
 def vectors(db: sqlite3.Connection, key: IndexKey) -> Iterator[list[tuple[int, bytes]]]:
     """Read a collection's vectors with their rids, in the order of the file.
 
-    It is no snapshot: what changes meanwhile has a seq beyond the one that was the newest at the start.
+    It is not a snapshot: what changes meanwhile has a seq beyond the one that was the newest at the start.
     """
     seqs = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *_seqs(db, key)]))
     for start in range(0, len(seqs), CHUNK):
@@ -125,14 +125,14 @@ def witnesses(db: sqlite3.Connection, mark: int) -> list[Witness]:
 
 
 def confirmed(db: sqlite3.Connection, seen: Sequence[Witness]) -> bool:
-    """Say whether some of these rows are still there, and none is another."""
+    """Say whether some of these rows still exist, and none differs."""
     seqs = json.dumps([witness.seq for witness in seen])
     found = db.execute(_AGAIN, (seqs,)).fetchall()
     return bool(found) and {Witness(*row) for row in found} <= set(seen)
 
 
 def matrix_of(blobs: Sequence[bytes], width: int) -> Vector:
-    """Read float32 rows as they are stored."""
+    """Read stored float32 rows as a matrix."""
     return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), width)
 
 

@@ -1,4 +1,4 @@
-"""Where in an index a record's vector lies."""
+"""Where in an index a record's vector is."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,31 +15,31 @@ _NOWHERE = -1
 class SlotTable:
     """Record number → slot, looked up a whole array at a time.
 
-    A dictionary would take 30 times the memory and look a filter of 50,000 records up one by one. Pages exist only
-    where rids do, since the collections of a file share one row of numbers.
+    A dictionary would take 30 times the memory and look up a filter of 50,000 records one by one. Pages exist only
+    where rids do, since the collections of a file share one sequence of numbers.
     """
 
     def __init__(self) -> None:
-        """Start empty. Row 0 of the pool is the page of everything that is nowhere."""
+        """Start empty. Row 0 of the pool is the page of all absent rids."""
         self._pool = np.full((1, _PAGE), _NOWHERE, dtype=np.int32)
         self._row_of = np.zeros(1, dtype=np.int32)  # page → row; the last entry stays 0, for all rids beyond
         self._used = 1
         self._free: list[int] = []
 
     def find(self, rids: Rids) -> Slots:
-        """Answer with the slot of each rid, -1 where there is none."""
+        """Return the slot of each rid, -1 where there is none."""
         rows = self._row_of.take(rids >> _BITS, mode="clip")
         slots: Slots = self._pool[rows, rids & _LOW].astype(np.int64)
         return slots
 
     def place(self, rids: Rids, slots: Slots) -> None:
-        """Note where these records lie now."""
+        """Set the slots of these records."""
         pages = rids >> _BITS
         self._make(np.unique(pages))
         self._pool[self._row_of[pages], rids & _LOW] = slots
 
     def forget(self, rids: Rids) -> None:
-        """Take out records that are in the table, and pages that are empty then."""
+        """Remove records that are in the table, and pages that become empty."""
         self._pool[self._row_of[rids >> _BITS], rids & _LOW] = _NOWHERE
         pages = np.unique(rids >> _BITS)
         rows = self._row_of[pages]
@@ -55,7 +55,7 @@ class SlotTable:
         self._row_of[new] = self._rows(new.size)
 
     def _rows(self, count: int) -> list[int]:
-        """Hand out empty rows: those given back first."""
+        """Return empty rows, reused ones first."""
         reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
         fresh = range(self._used, self._used + count - len(reused))
         self._used = fresh.stop

@@ -1,4 +1,4 @@
-"""The worker's side of the queue: leases, budgets, pause, the registry."""
+"""The worker's part of the queue: leases, budgets, pause, the registry."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ class SqliteQueue:
     """Leases in one SQLite file."""
 
     def __init__(self, file: File) -> None:
-        """Speak through an opened file."""
+        """Use an open file."""
         self._file = file
         self._turns = leasing.Turns()
         self._given = GivenLeases()
@@ -49,15 +49,15 @@ class SqliteQueue:
         return settled.next
 
     async def _settle_and_lease(self, settle: Settle, then: Ask | None, now: datetime | None) -> Settled:
-        """Settle and lease in one transaction. Writers take turns here, so no job is ever busy."""
+        """Settle and lease in one transaction. Writers are serialised here, so no job is ever busy."""
         news = self._file.wake.news
 
-        def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Parcel | timedelta | None]:
+        def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Batch | timedelta | None]:
             moment = stamp(now, tx.now)
             return settle(tx, moment), None if then is None else leasing.take(tx, then, self._turns, moment)
 
-        jobs, parcel = await self._file.write(work, bulk=True)
-        following = leasing.unpack(parcel, self._given)
+        jobs, batch = await self._file.write(work, bulk=True)
+        following = leasing.unpack(batch, self._given)
         if then is not None and not then.prefetch and not following.leases:
             self._file.wake.found_nothing(news)
         return Settled(jobs=jobs, next=following)

@@ -1,4 +1,4 @@
-"""Upkeep of the file: what is missing, what is old, what is dead and may live again."""
+"""Upkeep of the file: missing vectors, old jobs, and dead letters that may be revived."""
 
 import sqlite3
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from embedq.stores.sqlite.settle_one import COLUMN
 from embedq.stores.sqlite.transaction import Transaction, ids, names
 from embedq.stores.sqlite.workers import FORGET
 
-# What the rules must know of a record without a current vector, to say whether it is given a job [10].
+# What the rules must know of a record without a current vector, to decide whether it gets a job [10].
 NEED = "j.status, j.reason, j.hash IS x.hash, x.given_up_hash IS x.hash"
 
 # Live records without a current vector, in the order they were first put.
@@ -28,7 +28,7 @@ LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?1
 WHERE m.collection = ?2 AND m.record > ?3 ORDER BY m.record LIMIT ?4
 """
 
-# Those of these records that live without a current vector.
+# Those of these records that are live without a current vector.
 LACKING = f"""
 SELECT x.rid, {NEED} FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
@@ -45,7 +45,7 @@ WHERE x.valid_to IS NULL AND (?4 IS NULL OR x.tenant = ?4)
 """
 WALK = "SELECT rid, id FROM embedq_record WHERE collection = ? AND id > ? ORDER BY id LIMIT ?"
 
-# Finished jobs past retention. It walks through the jobs, so it is asked beside the writer; the second makes sure.
+# Finished jobs past retention. It scans the jobs, so it runs on a reader; the second statement checks again.
 OLD_JOBS = "SELECT id FROM embedq_job WHERE status IN (2, 3, 4) AND completed_at < ? ORDER BY id LIMIT ?"
 STILL_OLD = """
 SELECT j.id, j.collection, j.status FROM json_each(?) e CROSS JOIN embedq_job j ON j.id = e.value
@@ -56,12 +56,12 @@ OLD_SPARE = """
 DELETE FROM embedq_spare WHERE rowid IN (SELECT rowid FROM embedq_spare WHERE paid_at < ? LIMIT ?)
 """
 
-# Signs that a vector is gone, once every index that follows has long seen them.
-OLD_SIGNS = """
+# Tombstones of vectors, once every following index has long seen them.
+OLD_TOMBSTONES = """
 SELECT v.seq FROM embedq_vector v INDEXED BY embedq_vector_gone LEFT JOIN embedq_record x ON x.rid = v.record
 WHERE v.embedding IS NULL AND (x.rid IS NULL OR x.valid_to < ?) ORDER BY v.seq LIMIT ?
 """
-REMOVE_SIGNS = "DELETE FROM embedq_vector WHERE seq IN (SELECT value FROM json_each(?))"
+REMOVE_TOMBSTONES = "DELETE FROM embedq_vector WHERE seq IN (SELECT value FROM json_each(?))"
 FORGOTTEN = "UPDATE embedq_control SET value = max(value, ?) WHERE name = 'forgotten_seq'"
 
 TO_CANCEL = """
@@ -69,7 +69,7 @@ SELECT j.id, j.collection, j.record, j.status FROM embedq_job j JOIN embedq_reco
 WHERE j.id = ?1 AND (?2 IS NULL OR x.tenant = ?2)
 """
 
-# Dead letters and cancelled jobs that may be tried again. Their record must be live, and of the same space still.
+# Dead letters and cancelled jobs that may be retried. Their record must be live, and still in the same space.
 REVIVABLE = """
 SELECT j.id, j.record, j.collection, j.space, j.priority FROM embedq_job j {index}
 JOIN embedq_record x ON x.rid = j.record AND x.valid_to IS NULL
@@ -99,11 +99,11 @@ def reconcile(tx: Transaction, name: str, records: Sequence[RecordId], now: int)
 
 
 def recount(tx: Transaction, name: str, after: str | None, limit: int) -> tuple[int, str | None]:
-    """Compare a stretch of records with their vectors by reading them; mend the list of what is missing."""
+    """Compare a range of records with their vectors by reading them; repair the list of missing ones."""
     collection = find(tx.db, name)
     rows = tx.db.execute(WALK, (collection.id, after or "", limit)).fetchall()
-    mended = note_missing(tx, [rid for rid, _ in rows], collection.id, collection.space)
-    return mended, rows[-1][1] if len(rows) == limit else None
+    repaired = note_missing(tx, [rid for rid, _ in rows], collection.id, collection.space)
+    return repaired, rows[-1][1] if len(rows) == limit else None
 
 
 class _Live(NamedTuple):
@@ -117,11 +117,11 @@ class _Live(NamedTuple):
     priority: int
 
     def is_armed_by_hand(self, *, forced: bool) -> bool:
-        """Whether asking for it arms its job."""
+        """Whether enqueueing it by hand arms its job."""
         return rules.enqueue_arms(read_status(self.status), forced=forced, current=bool(self.current))
 
     def is_open_below(self, lane: int) -> bool:
-        """Whether its job is on its way in a lower lane."""
+        """Whether its job is open in a lower lane."""
         return self.status == OPEN and self.priority < lane
 
 
@@ -159,7 +159,7 @@ def _receipt(row: _Live, jobs: dict[int, int]) -> Receipt:
 
 
 def cancel(tx: Transaction, job: JobId, tenant: str | None, now: int) -> None:
-    """Cancel an open job by a person's hand: its text is given up on until somebody changes their mind."""
+    """Cancel an open job by hand: its text is given up on until someone revives or changes it."""
     row = tx.db.execute(TO_CANCEL, (int(job), tenant)).fetchone()
     if row is None or not rules.can_cancel(read_status(row[3])):
         return
@@ -175,7 +175,7 @@ def revive(tx: Transaction, which: JobFilter, job: JobId | None, limit: int, now
 
 
 def dead_letters(db: sqlite3.Connection, which: JobFilter, job: JobId | None, limit: int) -> list[Letter]:
-    """Find dead letters that may be tried again, or one failed or cancelled job."""
+    """Find dead letters that may be retried, or one failed or cancelled job."""
     if job is not None:
         conditions = [f"j.id = ?1 AND (?2 IS NULL OR x.tenant = ?2) AND {revivable(named=True)}"]
         values, index = list[object]([int(job), which.tenant]), ""
@@ -186,7 +186,7 @@ def dead_letters(db: sqlite3.Connection, which: JobFilter, job: JobId | None, li
 
 
 def arm_all(tx: Transaction, rows: Sequence[Letter], now: int) -> int:
-    """Arm letters again, each in its lane; answer with how many."""
+    """Arm letters again, each in its lane; return how many."""
     lanes: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for _, record, *lane in rows:
         lanes[lane[0], lane[1], lane[2]].append(record)
@@ -211,7 +211,7 @@ def _dead(db: sqlite3.Connection, which: JobFilter) -> tuple[list[str], list[obj
 
 
 def replay_quota(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:
-    """Try again what a provider's quota stopped, once it may have been renewed."""
+    """Retry what a provider's quota stopped, once the quota may have been renewed."""
     return arm_all(tx, quota_letters(tx.db, now - span(older_than), limit), now)
 
 
@@ -228,7 +228,7 @@ def old_jobs(db: sqlite3.Connection, before: int, limit: int) -> list[int]:
 
 
 def purge(tx: Transaction, jobs: Sequence[int], before: int, limit: int) -> int:
-    """Delete these jobs if they are still past retention, and some spare vectors, signs and workers that are."""
+    """Delete these jobs if they are still past retention, and some spare vectors, tombstones and workers that are."""
     rows = tx.db.execute(STILL_OLD, (ids(jobs), before)).fetchall()
     if rows:
         tx.db.execute(REMOVE_JOBS, (ids([id_ for id_, _, _ in rows]),))
@@ -236,13 +236,13 @@ def purge(tx: Transaction, jobs: Sequence[int], before: int, limit: int) -> int:
         tx.tally(collection, **{COLUMN[status]: -count})
     spare = tx.db.execute(OLD_SPARE, (before, limit)).rowcount
     tx.db.execute(FORGET, (before,))
-    return len(rows) + spare + _forget_signs(tx, before, limit)
+    return len(rows) + spare + _remove_tombstones(tx, before, limit)
 
 
-def _forget_signs(tx: Transaction, before: int, limit: int) -> int:
-    """Remove old signs of vectors that are gone; a saved index that has not seen them must be built anew."""
-    signs = [seq for (seq,) in tx.db.execute(OLD_SIGNS, (before, limit))]
-    if signs:
-        tx.db.execute(REMOVE_SIGNS, (ids(signs),))
-        tx.db.execute(FORGOTTEN, (signs[-1],))
-    return len(signs)
+def _remove_tombstones(tx: Transaction, before: int, limit: int) -> int:
+    """Remove old tombstones; a saved index that has not seen them must be rebuilt."""
+    tombstones = [seq for (seq,) in tx.db.execute(OLD_TOMBSTONES, (before, limit))]
+    if tombstones:
+        tx.db.execute(REMOVE_TOMBSTONES, (ids(tombstones),))
+        tx.db.execute(FORGOTTEN, (tombstones[-1],))
+    return len(tombstones)

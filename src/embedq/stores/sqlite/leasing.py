@@ -1,4 +1,4 @@
-"""Giving out work: promote what is due, choose a lane, take a stretch of it as one lease."""
+"""Lease jobs: promote what is due, choose a lane, take a range of it as one lease."""
 
 import secrets
 import sqlite3
@@ -19,7 +19,7 @@ MOST_PROMOTED = 1000
 LOWEST_TURN = 10  # one lease in ten starts at the lowest lane that has work
 SOLO_TURN = 2  # of the leases that may take a crashed job, every second does
 
-# Waiting jobs whose moment has come, or whose wait begins in the future: the clock was set back.
+# Waiting jobs that are due, or whose wait begins in the future: the clock was set back.
 DUE = """
 SELECT job FROM (SELECT job FROM embedq_later WHERE due <= ?1 ORDER BY due LIMIT ?3)
 UNION SELECT job FROM (SELECT job FROM embedq_later WHERE since > ?2 LIMIT ?3)
@@ -31,7 +31,7 @@ WHERE j.status = 0
 """
 PROMOTED = "DELETE FROM embedq_later WHERE job IN (SELECT value FROM json_each(?))"
 
-# When the next waiting job is due, or the next hold on an asked space ends.
+# When the next waiting job is due, or the next hold on a requested space ends.
 NEXT_DUE = f"""
 SELECT min(moment) FROM (
   SELECT min(due) AS moment FROM embedq_later
@@ -39,7 +39,7 @@ SELECT min(moment) FROM (
   WHERE s.held_until > ?1 AND {SPACE_NAME} IN (SELECT value FROM json_each(?2)))
 """
 
-# The asked spaces that may be worked on: nothing while paused, none that is held.
+# The requested spaces that may be worked on: none while paused, and none on hold.
 OPEN_SPACES = f"""
 SELECT s.id, (SELECT min(key) FROM embedq_ready WHERE space = s.id AND key < ?1), {SPACE_NAME}
 FROM embedq_space s
@@ -49,8 +49,8 @@ WHERE {SPACE_NAME} IN (SELECT value FROM json_each(?2)) AND NOT (s.held_until > 
 LOWEST_LANE = "SELECT max(key) FROM embedq_ready WHERE space = ? AND key < ?"
 SOLO = "SELECT min(key) FROM embedq_ready WHERE space = ? AND key >= ?"
 
-# A stretch of the line with everything a worker needs. Text and hash come from the record, read together. Four small
-# facts travel as one number: every column of every job costs.
+# A range of the queue with everything a worker needs. Text and hash come from the record, read together. Four small
+# values are packed into one number: every column of every job costs time.
 TAKE = f"""
 SELECT r.key, r.job, j.collection, x.id, x.text, x.hash,
   (m.record IS NULL) + j.forced * 2 + j.crashes * 4 + j.attempts * 1024, {MARK}
@@ -60,7 +60,7 @@ LEFT JOIN embedq_missing m ON m.collection = j.collection AND m.record = j.recor
 WHERE r.space = ? AND r.key >= ? AND r.key < ? ORDER BY r.key, r.job LIMIT ?
 """
 
-# The stretch leaves the line. It is a prefix of its range, so one range says it all.
+# Remove the range from the queue. It is a prefix of its key range, so one range is enough.
 REMOVE = "DELETE FROM embedq_ready WHERE space = ? AND key >= ? AND (key, job) <= (?, ?)"
 LEASE = """
 INSERT INTO embedq_lease (worker, space, since, renewed, until, jobs, nonce) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -89,8 +89,8 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """What the writer took for a worker: rows as they are. Making leases of them is on the asker's time."""
+class Batch:
+    """What the writer took for a worker: raw rows. Leases are made from them on the caller's thread."""
 
     taken: Sequence[Taken]
     known: Mapping[int, tuple[str | None, RetryPolicy]]
@@ -104,31 +104,31 @@ class Parcel:
     listed: str
 
 
-def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Parcel | timedelta | None:
-    """Lease a batch of one space; if there is none, say how long until something may be due."""
+def take(tx: Transaction, ask: Ask, turns: Turns, now: int) -> Batch | timedelta | None:
+    """Lease a batch of one space; if there is none, return how long until something may be due."""
     _promote(tx.db, now)
     asked = listed_names(ask.spaces)
     found = tx.db.execute(OPEN_SPACES, (SOLO_LANES, asked, now, now + SET_BACK)).fetchall()
     taken, space = _take(tx.db, [(id_, key) for id_, key, _ in found], ask, turns)
     if not taken:
         return _until_due(tx.db, asked, now)
-    return _parcel(tx.db, taken, (space, next(name for id_, _, name in found if id_ == space)), ask, now)
+    return _write_lease(tx.db, taken, (space, next(name for id_, _, name in found if id_ == space)), ask, now)
 
 
-def unpack(parcel: Parcel | timedelta | None, given: GivenLeases) -> Leased:
-    """Make leases of what was taken, on the asker's thread, and keep them in mind."""
-    if not isinstance(parcel, Parcel):
-        return Leased(again_after=parcel)
-    leases = _leases(parcel)
-    counted = sums([row[2] for row in parcel.taken], [row[0] % LANE for row in parcel.taken])
+def unpack(batch: Batch | timedelta | None, given: GivenLeases) -> Leased:
+    """Make leases of what was taken, on the caller's thread, and cache them."""
+    if not isinstance(batch, Batch):
+        return Leased(again_after=batch)
+    leases = _leases(batch)
+    counted = sums([row[2] for row in batch.taken], [row[0] % LANE for row in batch.taken])
     jobs = [lease.job_id for lease in leases]
-    right = (parcel.token, parcel.nonce)
-    given.remember(GivenLease(*right, parcel.worker, parcel.space, parcel.since, jobs, parcel.listed, counted))
+    right = (batch.token, batch.nonce)
+    given.remember(GivenLease(*right, batch.worker, batch.space, batch.since, jobs, batch.listed, counted))
     return Leased(leases=leases)
 
 
 def _promote(db: sqlite3.Connection, now: int) -> None:
-    """Move waiting jobs that are due into the line. Insert and delete name the same jobs."""
+    """Move waiting jobs that are due into the queue. Insert and delete name the same jobs."""
     due = [job for (job,) in db.execute(DUE, (now, now + SET_BACK, MOST_PROMOTED))]
     if due:
         listed = ids(due)
@@ -156,34 +156,36 @@ def _take(
         return [], 0
     _, space = min(waiting)
     if not turns.lowest_first():
-        return _stretch(db, space, 0, SOLO_LANES, ask.limit), space
+        return _read_range(db, space, 0, SOLO_LANES, ask.limit), space
     (lowest,) = db.execute(LOWEST_LANE, (space, SOLO_LANES)).fetchone()
     lane = lowest // LANE * LANE
-    taken = _stretch(db, space, lane, SOLO_LANES, ask.limit)
+    taken = _read_range(db, space, lane, SOLO_LANES, ask.limit)
     if lane and len(taken) < ask.limit:
-        taken += _stretch(db, space, 0, lane, ask.limit - len(taken))
+        taken += _read_range(db, space, 0, lane, ask.limit - len(taken))
     return taken, space
 
 
 def _take_alone(
     db: sqlite3.Connection, spaces: Sequence[int], turns: Turns, *, nothing_else: bool
 ) -> tuple[list[Taken], int] | None:
-    """Take one job that took workers down, if there is any and it is its turn."""
+    """Take one job that crashed workers, if there is any and it is its turn."""
     for space in spaces:
         (key,) = db.execute(SOLO, (space, SOLO_LANES)).fetchone()
         if key is not None and (turns.solo_first() or nothing_else):
-            return _stretch(db, space, SOLO_LANES, 2 * SOLO_LANES, 1), space
+            return _read_range(db, space, SOLO_LANES, 2 * SOLO_LANES, 1), space
     return None
 
 
-def _stretch(db: sqlite3.Connection, space: int, low: int, high: int, limit: int) -> list[Taken]:
+def _read_range(db: sqlite3.Connection, space: int, low: int, high: int, limit: int) -> list[Taken]:
     taken: list[Taken] = db.execute(TAKE, (space, low, high, limit)).fetchall()
     if taken:
         db.execute(REMOVE, (space, low, taken[-1][0], taken[-1][1]))
     return taken
 
 
-def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, SpaceId], ask: Ask, now: int) -> Parcel:
+def _write_lease(
+    db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, SpaceId], ask: Ask, now: int
+) -> Batch:
     """Write the lease."""
     until = now + span(ask.span)
     worker = number_of(db, ask.worker, now)
@@ -191,13 +193,13 @@ def _parcel(db: sqlite3.Connection, taken: Sequence[Taken], space: tuple[int, Sp
     nonce = secrets.randbits(62)
     token = db.execute(LEASE, (worker, space[0], now, now, until, listed, nonce)).lastrowid or 0
     known = names(db, list({row[2] for row in taken}))
-    return Parcel(taken, known, token, nonce, worker, *space, now, until, listed)
+    return Batch(taken, known, token, nonce, worker, *space, now, until, listed)
 
 
-def _leases(parcel: Parcel) -> list[Lease]:
+def _leases(batch: Batch) -> list[Lease]:
     """Make the leases. What is the same for many is made once."""
-    taken, known, space = parcel.taken, parcel.known, parcel.space_name
-    right = (parcel.token, parcel.nonce, when(parcel.until))
+    taken, known, space = batch.taken, batch.known, batch.space_name
+    right = (batch.token, batch.nonce, when(batch.until))
     facts = {packed: _unpacked(packed) for packed in {row[6] for row in taken}}
     ends = {collection: (retry, *right) for collection, (_, retry) in known.items()}
     names_ = {collection: name or "" for collection, (name, _) in known.items()}
@@ -223,5 +225,5 @@ def _leases(parcel: Parcel) -> list[Lease]:
 
 
 def _unpacked(packed: int) -> tuple[bool, bool, int, int]:
-    """Read whether a vector is current and whether it is forced, the attempts and the crashes."""
+    """Unpack whether the vector is current and the job forced, the attempts and the crashes."""
     return bool(packed & 1), bool(packed & 2), packed >> 10, packed >> 2 & 0xFF

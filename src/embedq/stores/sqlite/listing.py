@@ -1,4 +1,4 @@
-"""What people see of the queue: jobs, counts, dead letters."""
+"""What operators see of the queue: jobs, counts, dead letters."""
 
 import json
 import sqlite3
@@ -24,25 +24,25 @@ JOIN embedq_record x ON x.rid = j.record LEFT JOIN embedq_worker w ON w.id = j.w
 WHERE c.name IS NOT NULL AND {conditions} ORDER BY {order} LIMIT ?
 """
 
-# By their records; the second for some jobs that are named, which no index of the order must keep from being looked up.
+# By their records; the second for jobs given by id, where the order's index must not be used instead of a lookup.
 NEWEST = "j.record DESC, j.space DESC"
 NEWEST_OF_NAMED = "+j.record DESC, +j.space DESC"
 
-# Pending jobs in line, after a place in it, and those in the waiting room.
-LINE = """
+# Ready jobs after a queue position, and waiting jobs.
+READY = """
 SELECT space, key, job FROM embedq_ready
 WHERE (space, key, job) > (?, ?, ?) AND (?4 IS NULL OR collection = ?4) AND (?6 IS NULL OR EXISTS (
   SELECT 1 FROM embedq_job j JOIN embedq_record x ON x.rid = j.record WHERE j.id = job AND x.tenant = ?6))
 ORDER BY space, key, job LIMIT ?5
 """
-WAITING_ROOM = """
+WAITING = """
 SELECT l.due, l.job FROM embedq_later l CROSS JOIN embedq_job j ON j.id = l.job
 WHERE (l.due, l.job) > (?, ?) AND (?3 IS NULL OR j.collection = ?3)
   AND (?5 IS NULL OR EXISTS (SELECT 1 FROM embedq_record x WHERE x.rid = j.record AND x.tenant = ?5))
 ORDER BY l.due, l.job LIMIT ?4
 """
 
-# Jobs under a lease, with whose it is and until when.
+# Leased jobs, with their workers and expiry.
 LEASED = """
 SELECT e.value, l.since, l.until, w.name FROM embedq_lease l CROSS JOIN json_each(l.jobs) e
 LEFT JOIN embedq_worker w ON w.id = l.worker
@@ -95,7 +95,7 @@ def job(db: sqlite3.Connection, wanted: JobId) -> Job | None:
 
 
 def jobs(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """List jobs by their records, newest first; pending ones as they wait, then as they stand in line."""
+    """List jobs by their records, newest first; pending ones by due time, then in queue order."""
     if which.status is JobStatus.PENDING:
         return _pending(db, which, limit, cursor)
     holders = _holders(db)
@@ -109,17 +109,17 @@ def jobs(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | Non
 
 
 def _pending(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str | None) -> Page[Job]:
-    """Walk the waiting room, then the line: who becomes due meanwhile is met there. A cursor is a place in either."""
+    """List waiting jobs, then ready ones: one that becomes due meanwhile is among these. A cursor is of either."""
     collection = None if which.collection is None else find(db, which.collection).id
     if which.reason is not None:
-        return Page([], None)  # only what has ended has one
+        return Page([], None)  # only ended jobs have one
     place = _place(cursor, 2, 3) if cursor else [0, 0]
     found: list[tuple[int, ...]] = []
     if len(place) == 2:  # noqa: PLR2004 due, job
-        found = db.execute(WAITING_ROOM, (*place, collection, limit, which.tenant)).fetchall()
+        found = db.execute(WAITING, (*place, collection, limit, which.tenant)).fetchall()
         place = [0, 0, 0]
     if len(found) < limit:
-        found += db.execute(LINE, (*place, collection, limit - len(found), which.tenant)).fetchall()
+        found += db.execute(READY, (*place, collection, limit - len(found), which.tenant)).fetchall()
     listed = json.dumps([row[-1] for row in found])
     rows = {row[0]: row for row in _select(db, ["j.id IN (SELECT value FROM json_each(?))"], [listed], "", limit)}
     shown = [_job(rows[row[-1]], {}) for row in found if row[-1] in rows]
@@ -127,7 +127,7 @@ def _pending(db: sqlite3.Connection, which: JobFilter, limit: int, cursor: str |
 
 
 def _place(cursor: str, *sizes: int) -> list[int]:
-    """Read a cursor of as many numbers as a place in this list has."""
+    """Read a cursor with as many numbers as this list needs."""
     place = [number(part) for part in cursor.split(".")]
     if len(place) not in sizes:
         raise Invalid(f"{cursor!r} is not a cursor of this list: take next_cursor from the answer before")
@@ -207,7 +207,7 @@ def _job(row: tuple[Any, ...], holders: Holders) -> Job:
 
 
 def counts(db: sqlite3.Connection) -> dict[str, Counts]:
-    """Count per collection: sums that are kept, and a look at the few leases there are."""
+    """Count per collection: maintained sums, and a scan of the few leases there are."""
     processing: Counter[int] = Counter(dict(db.execute(PROCESSING).fetchall()))
     truncated: Counter[int] = Counter(dict(db.execute(TRUNCATED).fetchall()))
     return {
@@ -226,7 +226,7 @@ def counts(db: sqlite3.Connection) -> dict[str, Counts]:
 
 
 def oldest_pending(db: sqlite3.Connection, now: int) -> dict[str, timedelta]:
-    """Say per collection how long its oldest open job waits."""
+    """Return per collection how long its oldest open job has waited."""
     waits = {}
     for name, id_, space, *_ in db.execute(TALLIES).fetchall():
         (oldest,) = db.execute(OLDEST, (space, id_)).fetchone()
@@ -236,7 +236,7 @@ def oldest_pending(db: sqlite3.Connection, now: int) -> dict[str, timedelta]:
 
 
 def dead_stats(db: sqlite3.Connection, tenant: str | None) -> list[dict[str, Any]]:
-    """Group dead letters by their causes."""
+    """Group dead letters by cause."""
     names = ("collection", "reason", "category", "code", "count", "newest_at", "example")
     found = [dict(zip(names, row, strict=True)) for row in db.execute(DEAD, (tenant,))]
     return [group | {"newest_at": when(group["newest_at"])} for group in found]

@@ -1,4 +1,4 @@
-"""Moments as this store keeps them: whole milliseconds since 1970, by the machine's clock."""
+"""Moments as this store stores them: whole milliseconds since 1970, by the machine's clock."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -9,17 +9,17 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def clock() -> int:
-    """Read the machine's clock, which is the database's here."""
+    """Read the machine's clock, which serves as the database's clock."""
     return time.time_ns() // 1_000_000
 
 
 def stamp(moment: datetime | None, otherwise: int) -> int:
-    """Write a moment; without one, take the transaction's."""
+    """Encode a moment; without one, use the transaction's."""
     return otherwise if moment is None else span(moment - EPOCH)
 
 
 def span(length: timedelta) -> int:
-    """Write a span."""
+    """Encode a span."""
     return round(length.total_seconds() * 1000)
 
 
@@ -27,10 +27,10 @@ SET_BACK = span(jobs.SET_BACK)
 
 
 def when(stamped: int) -> datetime:
-    """Read a moment."""
+    """Decode a moment."""
     return EPOCH + timedelta(milliseconds=stamped)
 
 
 def when_or_none(stamped: int | None) -> datetime | None:
-    """Read a moment that may be absent."""
+    """Decode a moment that may be absent."""
     return None if stamped is None else when(stamped)

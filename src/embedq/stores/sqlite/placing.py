@@ -1,4 +1,4 @@
-"""Every open job stands in exactly one place: what finds those that do not, and mends it."""
+"""Every open job is in exactly one place: find those that are not, and repair them."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from embedq.stores.sqlite.keys import KEY
 from embedq.stores.sqlite.rescuing import take_from_leases
 from embedq.stores.sqlite.transaction import Transaction, ids
 
-# Jobs that are open and not just once in the line where their row says, waiting, or under a lease; or that are in a
-# place and not open.
+# Open jobs that are not in exactly one place (at their queue position, waiting, or under a lease), and jobs that are
+# in a place but not open.
 MISPLACED = f"""
 WITH place AS (
   SELECT r.job, r.space, r.key FROM embedq_ready r UNION ALL SELECT l.job, NULL, NULL FROM embedq_later l
@@ -31,10 +31,10 @@ ALL = -1
 
 
 class SqlitePlaces:
-    """The places of jobs in one file."""
+    """The queue positions of jobs in one file."""
 
     def __init__(self, file: File) -> None:
-        """Speak through an opened file."""
+        """Use an open file."""
         self._file = file
 
     async def misplaced(self, *, limit: int = 1000) -> Sequence[JobId]:
@@ -53,7 +53,7 @@ def _misplaced(db: sqlite3.Connection, limit: int) -> list[tuple[int, int | None
 
 
 def _put_in_place(tx: Transaction, wanted: set[int]) -> int:
-    """Take jobs from wherever they are, and put those that are open into the line."""
+    """Remove jobs from wherever they are, and put the open ones into the queue."""
     wrong = [(job, status) for job, status in _misplaced(tx.db, ALL) if job in wanted]
     listed = ids([job for job, _ in wrong])
     tx.db.execute(LEAVE_LINE, (listed,))

@@ -1,7 +1,7 @@
-"""Files beside the database hold its texts and vectors: who may open it may open them, and nobody else.
+"""Files beside the database contain its texts and vectors: only users who may open the database may open them.
 
-A new database is its owner's alone, whatever the umask. One that is there keeps what its operator gave it, and what is
-made beside it takes its mode, as SQLite's own WAL does: so two users may share one by their group.
+A new database is private to its owner, whatever the umask. An existing one keeps the mode its operator gave it, and
+files created beside it get the same mode, as SQLite's own WAL does: so two users may share one through a group.
 """
 
 import contextlib
@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 OWNER_ONLY = 0o600
-SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # no link is followed, no pipe is waited for
+SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # never follow a link, never wait on a pipe
 
 
 def create_database(path: Path) -> None:
-    """Make the file before SQLite would; what cannot be made, SQLite tells."""
+    """Create the file before SQLite does; errors are left for SQLite to report."""
     place = os.path.realpath(path)  # a link to another disk is the operator's choice
     with contextlib.suppress(OSError):
         os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE, OWNER_ONLY))
 
 
 def create_folder(folder: Path, database: Path) -> None:
-    """Make a folder for those who may read the database."""
+    """Create a folder for the users who may read the database."""
     if not folder.exists():
         files = _stat(database)
         mode = OWNER_ONLY if files is None else stat.S_IMODE(files.st_mode) & 0o666
@@ -32,7 +32,7 @@ def create_folder(folder: Path, database: Path) -> None:
 
 
 def open_lock(name: str | Path, database: Path, folder: int | None = None) -> int:
-    """Open a file that is only locked, made if need be; one of another user's is locked without writing to it."""
+    """Open a file that is only locked, creating it if needed; another user's file is locked without writing to it."""
     try:
         return create(name, database, folder)
     except FileExistsError:
@@ -43,12 +43,12 @@ def open_lock(name: str | Path, database: Path, folder: int | None = None) -> in
 
 
 def create(name: str | Path, database: Path, folder: int | None = None) -> int:
-    """Make a file with the database's mode and, if we may, its owner."""
+    """Create a file with the database's mode and, if permitted, its owner."""
     handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE, OWNER_ONLY, dir_fd=folder)
     files = _stat(database)
     if files is not None:
         os.fchmod(handle, stat.S_IMODE(files.st_mode) & 0o666)
-        if os.geteuid() == 0:  # started by root, it must not lock the service's own user out
+        if os.geteuid() == 0:  # run as root, it must not lock out the service's own user
             with contextlib.suppress(OSError):
                 os.fchown(handle, files.st_uid, files.st_gid)
     return handle
@@ -56,7 +56,7 @@ def create(name: str | Path, database: Path, folder: int | None = None) -> int:
 
 @contextmanager
 def opened_folder(folder: Path) -> Iterator[int]:
-    """Hold on to a folder, so that nobody puts another in its place."""
+    """Keep a folder open, so that it cannot be replaced."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield handle
@@ -65,7 +65,7 @@ def opened_folder(folder: Path) -> Iterator[int]:
 
 
 def is_trusted(handle: int, database: Path) -> bool:
-    """Say whether an open file was made by somebody who may write the database anyway."""
+    """Say whether an open file was created by a user who may write the database anyway."""
     found, files = os.fstat(handle), _stat(database)
     mode, owner = (OWNER_ONLY, 0) if files is None else (files.st_mode, files.st_uid)
     known = mode & 0o020 or found.st_uid in {os.geteuid(), 0, owner}

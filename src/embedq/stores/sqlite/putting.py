@@ -1,4 +1,4 @@
-"""Writing records: compare with what is there, write what differs, arm what must be embedded."""
+"""Write records: compare with what is stored, write what differs, arm what must be embedded."""
 
 import json
 from collections import defaultdict
@@ -17,7 +17,7 @@ from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.keys import KEY, PURGED
 from embedq.stores.sqlite.transaction import Transaction, ids
 
-# What is there of the records that are put, with vector and job.
+# What is stored of the records that are put, with vector and job.
 LOOK_UP = """
 SELECT x.id, x.rid, x.hash, x.valid_to IS NULL, x.text, x.attributes, x.tenant,
   CASE WHEN v.embedding IS NOT NULL THEN v.hash END, x.given_up_hash = x.hash, j.id, j.status, j.priority
@@ -26,7 +26,7 @@ LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?3
 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3
 """
 
-# New records; the hashes come as one blob, cut by position.
+# New records; the hashes come as one blob, sliced by position.
 INSERT = """
 INSERT INTO embedq_record (rid, collection, id, hash, text, attributes, tenant, created_at, updated_at)
 SELECT ?1 + e.key, ?2, e.value ->> 0, substr(?3, 1 + e.key * 32, 32), e.value ->> 1, e.value ->> 2, e.value ->> 3,
@@ -34,7 +34,7 @@ SELECT ?1 + e.key, ?2, e.value ->> 0, substr(?3, 1 + e.key * 32, 32), e.value ->
 FROM json_each(?5) e
 """
 
-# Their jobs, their places in line, and their missing vectors: all new, so nothing needs to be looked up.
+# Their jobs, their queue positions, and their missing vectors: all new, so nothing needs to be looked up.
 INSERT_JOBS = """
 INSERT INTO embedq_job (id, record, collection, space, priority, queued_at, hash, created_at)
 SELECT ?1 + rid - ?2, rid, collection, ?3, ?4, ?5, hash, ?5 FROM embedq_record WHERE rid BETWEEN ?2 AND ?6
@@ -44,19 +44,19 @@ INSERT INTO embedq_ready SELECT j.space, {KEY}, j.id, j.collection FROM embedq_j
 """
 INSERT_MISSING = "INSERT INTO embedq_missing SELECT ?, rid FROM embedq_record WHERE rid BETWEEN ? AND ?"
 
-# Records that were there, live or deleted.
+# Records that exist, live or deleted.
 UPDATE = """
 UPDATE embedq_record SET hash = substr(?1, 1 + e.key * 32, 32), text = e.value ->> 1, attributes = e.value ->> 2,
   tenant = e.value ->> 3, updated_at = ?2, valid_to = NULL
 FROM json_each(?3) e WHERE embedq_record.rid = e.value ->> 0
 """
 
-# Numbers that were never given out: AUTOINCREMENT remembers the highest ever used.
+# Numbers that were never used: AUTOINCREMENT remembers the highest one.
 HIGHEST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
 class _There(NamedTuple):
-    """A record as it stands."""
+    """A stored record."""
 
     id: str
     rid: int
@@ -65,7 +65,7 @@ class _There(NamedTuple):
     text: str
     attributes: str
     tenant: str | None
-    vector_hash: bytes | None  # of the text that its stored vector stands for
+    vector_hash: bytes | None  # of the text that its stored vector was made from
     given_up: int | None
     job: int | None
     status: int | None
@@ -81,7 +81,7 @@ def put(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits
 
 
 def write(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits, now: int) -> list[Written]:
-    """Write records alone, all or none: their jobs are in another database."""
+    """Write records without jobs, all or none: their jobs are in another database."""
     collection, rows, there = _prepared(tx, name, records, limits)
     _insert_records(tx, collection, [row for row in rows if row.id not in there], now)
     _write_known(tx, collection, [(row, there[row.id]) for row in rows if row.id in there], now)
@@ -91,7 +91,7 @@ def write(tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limi
 def _prepared(
     tx: Transaction, name: str, records: Sequence[NewRecord], limits: Limits
 ) -> tuple[Found, list[Row], dict[str, "_There"]]:
-    """Find the collection, make the texts, and look up what is there."""
+    """Find the collection, make the texts, and look up what is stored."""
     collection = find(tx.db, name)
     rows = compose_all(collection, records, limits)
     there = _look_up(tx, collection, [row.id for row in rows])
@@ -139,7 +139,7 @@ def _check_tenants(rows: Sequence[Row], there: dict[str, _There]) -> None:
 
 
 def _insert(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -> dict[str, Receipt]:
-    """Write records that were never there, with their jobs."""
+    """Insert new records with their jobs."""
     if not rows:
         return {}
     jobs = _insert_jobs(tx, collection, rows, _insert_records(tx, collection, rows, now), now)
@@ -147,7 +147,7 @@ def _insert(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -
 
 
 def _insert_records(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -> int:
-    """Write records that were never there, by a few set statements; answer with the first one's number."""
+    """Insert new records with a few set statements; return the first one's number."""
     if not rows:
         return 0
     (rid,) = tx.db.execute(HIGHEST, ("embedq_record",)).fetchone()
@@ -180,7 +180,7 @@ def _insert_mixed(tx: Transaction, collection: Found, rows: Sequence[Row], first
 
 
 def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> dict[str, Receipt]:
-    """Write records that were there; arm those that the rules say [3]."""
+    """Write existing records; arm those that the rules say [3]."""
     moved = _update_records(tx, collection, pairs, now)
     armed = [(row, old) for row, old in pairs if _must_arm(row, old)]
     jobs = _arm_by_priority(tx, collection, [(row.priority, old.rid) for row, old in armed], now)
@@ -191,7 +191,7 @@ def _update(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _Ther
 
 
 def _write_known(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> None:
-    """Write records that were there; a text that is put anew is not given up on."""
+    """Write existing records; a text that is put again is no longer given up on."""
     moved = _update_records(tx, collection, pairs, now)
     if moved:
         note_missing(tx, moved, collection.id, collection.space)
@@ -199,7 +199,7 @@ def _write_known(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, 
 
 
 def _update_records(tx: Transaction, collection: Found, pairs: Sequence[tuple[Row, _There]], now: int) -> list[int]:
-    """Write records that were there and differ; answer with those whose text did, or that are live again."""
+    """Write existing records that differ; return those whose text did, or that are live again."""
     changed = [(row, old) for row, old in pairs if _differs(row, old)]
     if changed:
         values = json.dumps(
@@ -233,7 +233,7 @@ def _arm_by_priority(tx: Transaction, collection: Found, wanted: Sequence[tuple[
 
 
 def _raise(tx: Transaction, pairs: Sequence[tuple[Row, _There]]) -> None:
-    """A repeated put keeps the higher priority."""
+    """Raise priorities: a repeated put keeps the higher one."""
     for row, old in pairs:
         if old.status == OPEN and old.job is not None and row.priority > (old.priority or 0):
             raise_priority(tx, [old.job], row.priority)

@@ -1,4 +1,4 @@
-"""Short reads beside the writer, on threads of their own."""
+"""Short reads concurrent with the writer, on separate threads."""
 
 import asyncio
 import sqlite3
@@ -19,7 +19,7 @@ class Readers:
     """A few connections that only read, each on its own thread."""
 
     def __init__(self, path: Path) -> None:
-        """Connections are opened when they are first needed."""
+        """Open no connection until it is needed."""
         self._path = path
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
@@ -27,13 +27,13 @@ class Readers:
         self._closed = False
 
     async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Read in one snapshot. Safe to call from any event loop."""
+        """Read in one snapshot. Callable from any event loop."""
         if self._closed:
             raise StoreError("the store is closed")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, read)
 
     def close(self) -> None:
-        """Wait for reads under way, then close."""
+        """Wait for running reads, then close."""
         self._closed = True
         self._pool.shutdown(wait=True)
         for db in self._open:

@@ -1,4 +1,4 @@
-"""Reading records, and vectors that were paid for already."""
+"""Read records, and vectors that were already paid for."""
 
 import json
 import sqlite3
@@ -71,7 +71,7 @@ WHERE x.collection = ?2 AND x.rid > ?3 AND x.given_up_hash IS NOT NULL AND x.giv
   AND x.valid_to IS NULL AND NOT (v.embedding IS NOT NULL AND v.hash = x.hash) AND {OF_TENANT} ORDER BY x.rid LIMIT ?4
 """
 
-# Vectors by the text they stand for. The first eight bytes of the hash find them, the whole hash decides.
+# Vectors by the hash of their text. The first eight bytes find them, the whole hash decides.
 KNOWN = f"""
 SELECT e.value, v.embedding FROM json_each(?1) e CROSS JOIN embedq_vector v
   ON substr(v.hash, 1, 8) = substr(?2, 1 + e.value * 32, 8)
@@ -97,7 +97,7 @@ SELECT min(queued_at) FROM (
 def get(
     db: sqlite3.Connection, name: str, records: Sequence[RecordId], *, with_vectors: bool, max_bytes: int | None
 ) -> list[Record]:
-    """Read live records, in the order asked for."""
+    """Read live records, in the order requested."""
     collection = find(db, name)
     found, size = list[Record](), 0
     for row in db.execute(GET, (collection.space, collection.id, names(records), with_vectors)):
@@ -135,7 +135,7 @@ def _size(row: tuple[Any, ...]) -> int:
 
 
 def known(db: sqlite3.Connection, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
-    """Look up vectors that were paid for already."""
+    """Look up vectors that were already paid for."""
     places = json.dumps(list(range(len(hashes))))
     rows = db.execute(KNOWN, (places, b"".join(hashes), space))
     return {hashes[place]: np.frombuffer(blob, dtype="<f4") for place, blob in rows}
@@ -144,7 +144,7 @@ def known(db: sqlite3.Connection, space: SpaceId, hashes: Sequence[ContentHash])
 def show(
     db: sqlite3.Connection, name: str, records: Sequence[RecordId], max_bytes: int | None, now: int
 ) -> tuple[list[Shown], Freshness]:
-    """Read what is shown of live records, in the order asked for, and how far vectors are behind."""
+    """Read what is shown of live records, in the order requested, and how far vectors lag behind."""
     collection = find(db, name)
     found, size = list[Shown](), 0
     for row in db.execute(SHOW, (collection.space, collection.id, names(records))):
@@ -155,7 +155,7 @@ def show(
 
 
 def freshness(db: sqlite3.Connection, name: str, now: int) -> Freshness:
-    """Say how far vectors are behind."""
+    """Return how far vectors lag behind."""
     return _freshness(db, find(db, name), now)
 
 

@@ -1,4 +1,4 @@
-"""A queue whose records are in another database: it knows their names, and what the corpus last said of them."""
+"""A queue whose records are in another database: it stores their names, and what the corpus last reported of them."""
 
 import json
 import sqlite3
@@ -19,12 +19,12 @@ from embedq.stores.sqlite.moments import clock
 from embedq.stores.sqlite.rescuing import cancel as cancel_jobs
 from embedq.stores.sqlite.transaction import Transaction, ids, names
 
-# A file that holds a queue alone is marked; one that has records with texts is somebody's corpus.
+# A queue-only file is marked; one that has records with texts is a corpus.
 MARKED = "SELECT count(*) FROM embedq_control WHERE name = 'queue_alone'"
 MARK = "INSERT INTO embedq_control VALUES ('queue_alone', 1)"
 HAS_TEXTS = "SELECT EXISTS (SELECT 1 FROM embedq_record)"
 
-# A queue can be wiped and begun anew: its numbers begin at the clock, so that none comes again.
+# A queue can be wiped and recreated: its numbers start at the clock, so that none is used twice.
 BEGIN_NUMBERS = "INSERT INTO sqlite_sequence (name, seq) VALUES ('embedq_job', ?1), ('embedq_lease', ?1)"
 NUMBERS_PER_MILLISECOND = 1000
 
@@ -36,7 +36,7 @@ THERE = "SELECT id, space, priority, retry FROM embedq_collection WHERE name = ?
 CREATE = "INSERT INTO embedq_collection (name, space, priority, retry, created_at) VALUES (?, ?, ?, ?, ?) RETURNING id"
 CHANGE = "UPDATE embedq_collection SET priority = ?, retry = ? WHERE id = ?"
 
-# Records as the corpus says they are now; the hashes come as one blob, cut by position.
+# Records as the corpus reports them; the hashes come as one blob, sliced by position.
 MIRROR = """
 INSERT INTO embedq_record (collection, id, hash, text, attributes, tenant, created_at, updated_at)
 SELECT ?1, e.value ->> 0, substr(?2, 1 + e.key * 32, 32), '', '{}', e.value ->> 1, ?3, ?3
@@ -55,7 +55,7 @@ SELECT c.name, x.id FROM json_each(?) e CROSS JOIN embedq_record x ON x.rid = e.
 JOIN embedq_collection c ON c.id = x.collection WHERE c.name IS NOT NULL
 """
 
-# Records that were deleted and have no job any more are not needed: whoever names one again makes it again.
+# Deleted records without a job are not needed: the next enqueue creates them again.
 RECORDS_OF = "SELECT DISTINCT record FROM embedq_job WHERE id IN (SELECT value FROM json_each(?))"
 FORGET = """
 DELETE FROM embedq_record WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NOT NULL
@@ -64,7 +64,7 @@ DELETE FROM embedq_record WHERE rid IN (SELECT value FROM json_each(?)) AND vali
 
 
 class _There(NamedTuple):
-    """A record as the queue knows it, and its job."""
+    """A record as the queue has it, and its job."""
 
     id: str
     rid: int
@@ -80,11 +80,11 @@ class _There(NamedTuple):
         return rules.arms(ask, read_status(self.status), reason=reason, same_text=self.hash == ask.hash)
 
 
-NOBODY = _There("", 0, None, None, None, None, None)  # a record that the queue does not know
+UNKNOWN = _There("", 0, None, None, None, None, None)  # a record that the queue does not have
 
 
 def claim(tx: Transaction, path: object) -> None:
-    """Make a new file a queue; refuse one that holds a corpus."""
+    """Mark a new file as a queue; refuse one that holds a corpus."""
     if tx.db.execute(MARKED).fetchone()[0]:
         return
     if tx.db.execute(HAS_TEXTS).fetchone()[0]:
@@ -94,7 +94,7 @@ def claim(tx: Transaction, path: object) -> None:
 
 
 def refuse_queue(db: sqlite3.Connection, path: object) -> None:
-    """Refuse to read records from a file that is a queue alone."""
+    """Refuse to read records from a queue-only file."""
     if db.execute(MARKED).fetchone()[0]:
         raise StoreUnusable(
             f"{path} is the queue of a corpus elsewhere: name it in EMBEDQ_QUEUE_URL, and the corpus here"
@@ -102,7 +102,7 @@ def refuse_queue(db: sqlite3.Connection, path: object) -> None:
 
 
 def declare(tx: Transaction, collection: Collection, now: int) -> None:
-    """Learn a collection. One of another space is another collection: the old one's jobs go."""
+    """Store a collection. If its space changed, it is another collection: the old one's jobs are removed."""
     wanted = collection.declaration
     space = _ensure_space(tx.db, collection.space)
     settled = (int(wanted.priority), write_retry(wanted.retry))
@@ -118,27 +118,27 @@ def declare(tx: Transaction, collection: Collection, now: int) -> None:
 
 
 def forget(tx: Transaction, name: str) -> None:
-    """Let a collection's name go, if it is there."""
+    """Free a collection's name, if it exists."""
     row = tx.db.execute(THERE, (name,)).fetchone()
     if row is not None:
         tx.db.execute(DROP, (row[0],))
 
 
 def enqueue(tx: Transaction, name: str, arms: Sequence[Arm], now: int) -> list[Queued]:
-    """Note what the corpus says of these records, and arm the jobs that the rules say."""
+    """Store what the corpus reports of these records, and arm the jobs that the rules say."""
     collection = find(tx.db, name)
     there = _look_up(tx.db, collection, [ask.id for ask in arms])
-    wanted = [ask for ask in arms if there.get(ask.id, NOBODY).arms(ask)]
+    wanted = [ask for ask in arms if there.get(ask.id, UNKNOWN).arms(ask)]
     _mirror(tx, collection, [ask for ask in arms if ask in wanted or ask.id in there], now)
     there = _look_up(tx.db, collection, [ask.id for ask in arms])
     armed = _arm(tx, collection, [(ask, there[ask.id]) for ask in wanted], now)
     for ask in arms:
-        _raise(tx, collection, ask, there.get(ask.id, NOBODY), armed)
-    return [_queued(there.get(ask.id, NOBODY), armed) for ask in arms]
+        _raise(tx, collection, ask, there.get(ask.id, UNKNOWN), armed)
+    return [_queued(there.get(ask.id, UNKNOWN), armed) for ask in arms]
 
 
 def _raise(tx: Transaction, collection: Found, ask: Arm, row: _There, armed: dict[int, int]) -> None:
-    """A job that is on its way keeps the higher priority, of those that somebody asked for."""
+    """Raise an open job's priority to the highest that was requested explicitly."""
     if ask.cause is Cause.RECONCILE or row.rid in armed:
         return
     lane = collection.priority if ask.priority is None else ask.priority
@@ -160,7 +160,7 @@ def withdraw(tx: Transaction, name: str, records: Sequence[RecordId], now: int) 
 
 
 def states(db: sqlite3.Connection, name: str, records: Sequence[RecordId]) -> dict[RecordId, JobState]:
-    """Say how the jobs of these records stand."""
+    """Return the states of these records' jobs."""
     if db.execute(THERE, (name,)).fetchone() is None:
         return {}
     there = _look_up(db, find(db, name), records).values()
@@ -168,24 +168,24 @@ def states(db: sqlite3.Connection, name: str, records: Sequence[RecordId]) -> di
 
 
 def cancel(tx: Transaction, job: JobId, current: ContentHash | None, tenant: str | None, now: int) -> None:
-    """Cancel an open job for the text that its record has now."""
+    """Cancel an open job for its record's current text."""
     if current is not None:
         tx.db.execute(MIRROR_ONE, (current, int(job)))
     keeping.cancel(tx, job, tenant, now)
 
 
 def revive(tx: Transaction, which: JobFilter, job: JobId | None, limit: int, now: int) -> list[tuple[str, RecordId]]:
-    """Arm dead letters again, or one failed or cancelled job; say whose."""
+    """Arm dead letters again, or one failed or cancelled job; return their records."""
     return _armed(tx, keeping.dead_letters(tx.db, which, job, limit), now)
 
 
 def replay_quota(tx: Transaction, before: int, limit: int, now: int) -> list[tuple[str, RecordId]]:
-    """Try again what a provider's quota stopped before a moment; say whose."""
+    """Retry what a provider's quota stopped before a moment; return the records."""
     return _armed(tx, keeping.quota_letters(tx.db, before, limit), now)
 
 
 def waiting(db: sqlite3.Connection, name: str, now: int) -> Waiting:
-    """Say how many jobs are on their way, and how long the oldest waits."""
+    """Return how many jobs are open, and how long the oldest has waited."""
     if db.execute(THERE, (name,)).fetchone() is None:
         return Waiting(0, None)
     found = reading.freshness(db, name, now)
@@ -219,7 +219,7 @@ def _look_up(db: sqlite3.Connection, collection: Found, records: Sequence[Record
 
 
 def _arm(tx: Transaction, collection: Found, wanted: Sequence[tuple[Arm, _There]], now: int) -> dict[int, int]:
-    """Arm jobs lane by lane; answer with them, by record."""
+    """Arm jobs lane by lane; return them, by record."""
     lanes: dict[tuple[int, bool], list[int]] = defaultdict(list)
     for ask, row in wanted:
         lane = collection.priority if ask.priority is None else ask.priority

@@ -1,4 +1,4 @@
-"""Taking jobs back: from leases that ran out, from dead workers, by a person's hand."""
+"""Take jobs back: from expired leases, from dead workers, and by hand."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from embedq.stores.sqlite.moments import SET_BACK, span
 from embedq.stores.sqlite.settle_one import GIVE_UP
 from embedq.stores.sqlite.transaction import Transaction, ids
 
-# Leases that are lost, as in `policy.jobs.is_lost` [8]: they ran out, were renewed in the future (the clock was set
+# Leases that are lost, as in `policy.jobs.is_lost` [8]: they expired, were renewed in the future (the clock was set
 # back) or not for a span, or their worker is dead.
 EXPIRED = """
 SELECT l.token, l.nonce, l.worker, l.since, l.jobs, w.name
@@ -34,9 +34,9 @@ NOTE_CRASHES = """
 UPDATE embedq_job SET token = ?1, nonce = ?2, started_at = ?3, worker = ?4, crashes = e.value ->> 1
 FROM json_each(?5) e WHERE embedq_job.id = e.value ->> 0
 """
-BURY = "UPDATE embedq_job SET status = 3, completed_at = ?, last_at = ?, reason = ?, error = ?, hash = ? WHERE id = ?"
+FAIL = "UPDATE embedq_job SET status = 3, completed_at = ?, last_at = ?, reason = ?, error = ?, hash = ? WHERE id = ?"
 
-# Extend leases that are still there, expired or not.
+# Extend leases that still exist, expired or not.
 RENEW = """
 UPDATE embedq_lease SET until = ?1, renewed = ?2
 WHERE (token, nonce) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3)) RETURNING nonce, jobs
@@ -55,7 +55,7 @@ UPDATE embedq_job SET status = 4, completed_at = ?1, reason = ?2,
 
 
 class _Back(NamedTuple):
-    """A job that is taken back, as it stood under its lease."""
+    """A job that is taken back, as it was under its lease."""
 
     id: int
     record: int
@@ -68,7 +68,7 @@ class _Back(NamedTuple):
 
 
 def rescue(tx: Transaction, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: int) -> list[Rescued]:
-    """Take back what nobody works on any more. Writers are serialised, so nobody settles meanwhile."""
+    """Take back what no worker works on any more. Writers are serialised, so no settle can interfere."""
     idle_since = -1 if unrenewed_for is None else now - span(unrenewed_for)
     leases = tx.db.execute(EXPIRED, (now, now + SET_BACK, idle_since, json.dumps(list(dead)))).fetchall()
     rescued: list[Rescued] = []
@@ -80,19 +80,19 @@ def rescue(tx: Transaction, dead: Sequence[WorkerId], unrenewed_for: timedelta |
         tx.db.execute(END_LEASE, (token,))
         lost = {row: counted for row, (counted, end) in ends.items() if isinstance(end, GiveUp)}
         for row, counted in lost.items():
-            _bury(tx, row, counted, now)
+            _fail(tx, row, counted, now)
         queue(tx, [row.id for row in rows if row not in lost])
         rescued += [_rescued(row, counted, name, lost=row in lost) for row, (counted, _) in ends.items()]
     return rescued
 
 
-def _bury(tx: Transaction, row: _Back, crashes: int, now: int) -> None:
-    """Make a job that took its workers down a dead letter."""
+def _fail(tx: Transaction, row: _Back, crashes: int, now: int) -> None:
+    """Make a job that crashed its workers a dead letter."""
     fault = write_fault(rules.crash_fault(crashes))
-    tx.db.execute(BURY, (now, now, Reason.CRASH_LOOP, fault, row.hash, row.id))
+    tx.db.execute(FAIL, (now, now, Reason.CRASH_LOOP, fault, row.hash, row.id))
     tx.db.execute(GIVE_UP, (row.hash, Reason.CRASH_LOOP, row.record))
     tx.tally(row.collection, open_=-1, failed=1)
-    tx.buried.append((row.id, Reason.CRASH_LOOP))
+    tx.dead_letters.append((row.id, Reason.CRASH_LOOP))
 
 
 def _rescued(row: _Back, crashes: int, worker: str | None, *, lost: bool) -> Rescued:
@@ -107,7 +107,7 @@ def _rescued(row: _Back, crashes: int, worker: str | None, *, lost: bool) -> Res
 
 
 def renew(tx: Transaction, leases: Sequence[Lease], length: timedelta, now: int) -> set[JobId]:
-    """Extend leases; answer with the jobs that are still under them."""
+    """Extend leases; return the jobs that are still under them."""
     known = json.dumps(sorted({(lease.token, lease.nonce) for lease in leases}))
     rows = tx.db.execute(RENEW, (now + span(length), now, known)).fetchall()
     held = {nonce: set(json.loads(jobs)) for nonce, jobs in rows}
@@ -115,7 +115,7 @@ def renew(tx: Transaction, leases: Sequence[Lease], length: timedelta, now: int)
 
 
 def cancel(tx: Transaction, jobs: Sequence[tuple[int, int]], reason: Reason, now: int) -> None:
-    """Cancel open jobs, given with their collections, wherever they are. A lease no longer names them."""
+    """Cancel open jobs, given with their collections, wherever they are. Their leases no longer name them."""
     numbers = [job for job, _ in jobs]
     waiting = set(unqueue(tx, numbers))
     take_from_leases(tx, [job for job in numbers if job not in waiting])
@@ -125,7 +125,7 @@ def cancel(tx: Transaction, jobs: Sequence[tuple[int, int]], reason: Reason, now
 
 
 def take_from_leases(tx: Transaction, jobs: Sequence[int]) -> None:
-    """Take jobs out of the leases that hold them, and note whose they were: a late Done must show that token."""
+    """Remove jobs from the leases that hold them, and note those leases: a late Done must show that token."""
     gone = set(jobs)
     if not gone:
         return

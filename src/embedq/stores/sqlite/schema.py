@@ -1,4 +1,4 @@
-"""Installing and upgrading the schema."""
+"""Install and upgrade the schema."""
 
 import secrets
 import sqlite3
@@ -17,7 +17,7 @@ def migrations() -> list[tuple[int, str]]:
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to this version's schema; safe to repeat and to race."""
+    """Bring the file to this version's schema; safe to repeat and to run concurrently."""
     known = migrations()
     with speaking(path):
         if _installed(db, path, newest=known[-1][0]) == known[-1][0]:
@@ -35,7 +35,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
 
 
 def statements(script: str) -> list[str]:
-    """Cut a script into statements, so that they run inside one transaction."""
+    """Split a script into statements, so that they run inside one transaction."""
     found, part = [], ""
     for line in script.splitlines(keepends=True):
         part += line
@@ -53,7 +53,7 @@ def _install(db: sqlite3.Connection, version: int, script: str) -> None:
 
 
 def _installed(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
-    """Read the schema's version from our own table: the file's user_version may be the application's."""
+    """Read the schema's version from our own table: the file's user_version may belong to the application."""
     (ours,) = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'embedq_control'").fetchone()
     if not ours:
         return 0

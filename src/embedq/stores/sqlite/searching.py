@@ -1,4 +1,4 @@
-"""Finding records: which are allowed, which match words, what the hits look like."""
+"""Find records: which ones are allowed, which match words, and build the hits."""
 
 import json
 import re
@@ -40,8 +40,8 @@ CROSS JOIN embedq_record x ON x.rid = e.value JOIN embedq_vector v ON v.record =
 WHERE x.valid_to IS NULL
 """
 
-# An attribute has one of these values, or is a list that holds one. A number is a number, true is not 1. The values are
-# unfolded once, whatever their number.
+# An attribute has one of these values, or is a list that contains one. A number is a number, true is not 1. The values
+# are unnested once, however many there are.
 KIND = "CASE {0}.type WHEN 'integer' THEN 'real' ELSE {0}.type END"
 HAS = f"""
 AND json_type(x.attributes, ?) <> 'object' AND EXISTS (SELECT 1 FROM json_each(x.attributes, ?) a
@@ -85,13 +85,13 @@ def shown(db: sqlite3.Connection, space: int, found: Sequence[tuple[int, float]]
 
 
 def _as_words(text: str) -> str:
-    """Make a query that the word index cannot misread: every word a quoted string, any of them may match."""
+    """Make a query that the word index cannot parse as syntax: every word a quoted string, any of them may match."""
     words = text.replace("\0", " ").split()[:MOST_WORDS]
     return " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
 
 
 def _filters(query: Query) -> tuple[str, list[Any]]:
-    """Write filter and tenant as conditions. Names and values travel as parameters only."""
+    """Write filter and tenant as conditions. Names and values are passed as parameters only."""
     check_filter(query.filter.keys())
     conditions, values = [], []
     if query.tenant is not None:
@@ -111,7 +111,7 @@ def _path(name: str) -> str:
 
 
 def _listed(name: str, values: Sequence[object]) -> str:
-    """Write the wanted values as SQLite reads them where records hold them."""
+    """Encode the wanted values as SQLite reads them from records."""
     if any(isinstance(value, Mapping | list | tuple) for value in values):
         raise Invalid(f"filter: {name!r} must be a value or a list of values")
     if any(isinstance(value, int) and abs(value) > sys.float_info.max for value in values):

@@ -1,4 +1,4 @@
-"""One job's attempt has ended: read the facts, ask the rules (`policy.jobs`), write what they say."""
+"""Settle one job: read the facts, ask the rules (`policy.jobs`), write what they say."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,9 +18,9 @@ from embedq.stores.sqlite.transaction import Transaction, ids
 
 COLUMN = {OPEN: "open_", COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled"}
 
-# The job, the record it is about, and whether it is in the line or in the waiting room, so leased to nobody: that is
-# asked only of a job that the lease does not hold (?4). A text was removed for good since, if its record has another
-# mark than the lease read (?6), or is another (?5) or none.
+# The job, its record, and whether it is ready or waiting, so not leased: that is checked only for a job that the
+# lease does not hold (?4). A text was removed permanently since, if its record has another mark than the lease read
+# (?6), or is another (?5) or none.
 JOB = f"""
 SELECT j.id, j.record, j.collection, j.space, j.status, j.token = ?2 AND j.nonce = ?3, j.arm, j.reason, j.refused_at,
   j.queued_at, x.rid IS NOT NULL AND x.valid_to IS NULL, x.hash, CASE WHEN NOT ?4 AND j.status = 0 THEN
@@ -31,13 +31,13 @@ FROM embedq_job j JOIN embedq_space s ON s.id = j.space LEFT JOIN embedq_record 
 LEFT JOIN embedq_vector v ON v.record = j.record AND v.space = j.space WHERE j.id = ?1
 """
 
-# Of a job that is no more: was its record's text removed for good since?
+# For a job that no longer exists: was its record's text removed permanently since?
 ERASED = f"""
 SELECT {MARK} IS NOT ?3 FROM embedq_collection c CROSS JOIN embedq_record x ON x.collection = c.id AND x.id = ?2
 WHERE c.name = ?1
 """
 
-# The test stands in the statement that writes [6].
+# The check is part of the statement that writes [6].
 STORE = """
 INSERT OR REPLACE INTO embedq_vector (record, space, hash, truncated, embedding)
 SELECT rid, ?, hash, ?, ? FROM embedq_record WHERE rid = ? AND hash = ? AND valid_to IS NULL
@@ -50,7 +50,7 @@ SELECT s.id, ?, ?, ? FROM embedq_space s WHERE {SPACE_NAME} = ?
 """
 SUCCESS = "UPDATE embedq_space SET success_at = max(success_at, ?) WHERE id = ?"
 
-# Any settle ends the count of crashes, and says which lease it was.
+# Any settle resets the count of crashes, and notes its lease.
 TOUCH = """
 UPDATE embedq_job SET token = ?, nonce = ?, crashes = 0, started_at = coalesce(?, started_at),
   worker = coalesce(?, worker) WHERE id = ?
@@ -69,14 +69,14 @@ WAIT = "INSERT OR REPLACE INTO embedq_later (due, job, since) VALUES (?, ?, ?)"
 
 
 class _Row(NamedTuple):
-    """A job and its record, as they stand."""
+    """A job and its record."""
 
     id: int
     record: int
     collection: int
     space: int
     status: int
-    last: int  # this lease was the last that the job's row notes
+    last: int  # this lease is the last one noted in the job's row
     arm: int
     reason: str | None
     refused_at: int | None
@@ -91,7 +91,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Which sum a job leaves, which it joins, whether its record is missing a vector no longer, and what was stored."""
+    """Which sum a job leaves and which it joins, whether its record's vector was missing, and what was stored."""
 
     collection: int
     was: str
@@ -109,9 +109,9 @@ def settle_one(
     now: int,
     answer: RecordAnswer | None = None,
 ) -> Ended | None:
-    """Settle one job; None if it is not the lease's business any more.
+    """Settle one job; None if the lease no longer concerns it.
 
-    With an `answer` the record and its vector are in another database, which has said so of them.
+    With an `answer` the record and its vector are in another database, which has given this answer.
     """
     lease = outcome.lease
     read = (lease.record_id, lease.erasure)
@@ -154,14 +154,14 @@ def _facts(row: _Row, lease: Lease, now: int, *, leased: bool) -> jobs.AttemptFa
 
 
 def _no_job(tx: Transaction, lease: Lease) -> jobs.AttemptFacts:
-    """Say what is known of a job that is no more."""
+    """Return what is known of a job that no longer exists."""
     found = tx.db.execute(ERASED, (lease.collection, lease.record_id, lease.erasure)).fetchone()
     erased = found is None or bool(found[0])
     return jobs.AttemptFacts(standing=Standing.FOREIGN, armed=False, record=RecordAnswer.GONE, erased=erased)
 
 
 def _store(tx: Transaction, row: _Row, outcome: Outcome, fate: VectorFate, now: int, *, elsewhere: bool) -> int | None:
-    """Store a vector if it fits; say then how many records miss one no longer. Its provider has answered either way."""
+    """Store a vector if it fits; return how many records then no longer lack one. The provider has answered anyway."""
     if not isinstance(outcome, Done) or outcome.vector is None:
         return None
     tx.db.execute(SUCCESS, (now, row.space))
@@ -174,7 +174,7 @@ def _store(tx: Transaction, row: _Row, outcome: Outcome, fate: VectorFate, now: 
 
 
 def _write(tx: Transaction, row: _Row, outcome: Outcome, transition: jobs.Transition, now: int) -> int:
-    """Write what becomes of a job; answer with its new status."""
+    """Write a job's transition; return its new status."""
     match transition:
         case Complete():
             tx.db.execute(COMPLETE, (outcome.lease.hash, now, row.id))
@@ -198,7 +198,7 @@ def _write(tx: Transaction, row: _Row, outcome: Outcome, transition: jobs.Transi
 
 
 def _note(tx: Transaction, row: _Row, outcome: Outcome, note: Note, now: int) -> None:
-    """Leave on a job what an attempt says of itself."""
+    """Note on a job what its attempt reports."""
     fault = jobs.fault_in(outcome)
     if note is not Note.NOTHING and fault is not None:
         tx.db.execute(CHARGE if note is Note.FAILURE else REFUSE, (now, write_fault(fault), row.id))
@@ -207,8 +207,8 @@ def _note(tx: Transaction, row: _Row, outcome: Outcome, note: Note, now: int) ->
 def _give_up(tx: Transaction, row: _Row, lease: Lease, how: GiveUp, now: int) -> int:
     tx.db.execute(CLOSE, (FAILED, now, how.reason, lease.hash, row.id))
     tx.db.execute(GIVE_UP, (lease.hash, how.reason, row.record))
-    if how.note is Note.REFUSAL:  # no worker has said it is dead
-        tx.buried.append((row.id, how.reason))
+    if how.note is Note.REFUSAL:  # no worker reports this dead letter
+        tx.dead_letters.append((row.id, how.reason))
     return FAILED
 
 

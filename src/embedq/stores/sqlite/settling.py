@@ -1,4 +1,4 @@
-"""How attempts end: a whole batch by set statements, and whatever does not fit job by job."""
+"""How attempts end: a whole batch by set statements, and anything else job by job."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ from embedq.stores.sqlite.transaction import Transaction, ids
 
 LEASE = "SELECT worker, since, jobs FROM embedq_lease WHERE token = ? AND nonce = ?"
 
-# End a lease that still holds just these jobs.
+# End a lease that still holds exactly these jobs.
 END_LEASE = "DELETE FROM embedq_lease WHERE token = ? AND nonce = ? AND jobs = ?"
 SHRINK_LEASE = "UPDATE embedq_lease SET jobs = ? WHERE token = ?"
 
@@ -28,7 +28,7 @@ UPDATE embedq_job SET {COMPLETED_JOB}, completed_at = ?1, started_at = ?2, worke
 WHERE id IN (SELECT value FROM json_each(?6)) AND status = 0 AND arm < ?4
 """
 
-# Store the vectors of records that are live with the text that was embedded. All vectors are one blob, cut by position.
+# Store the vectors of live records that still have the embedded text. All vectors are one blob, sliced by position.
 STORE = """
 INSERT OR REPLACE INTO embedq_vector (record, space, hash, truncated, embedding)
 SELECT j.record, j.space, x.hash, e.value ->> 1, substr(?1, 1 + e.key * ?2, ?2)
@@ -36,26 +36,26 @@ FROM json_each(?3) e CROSS JOIN embedq_job j ON j.id = e.value ->> 0 CROSS JOIN 
 WHERE x.hash = substr(?4, 1 + e.key * 32, 32) AND x.valid_to IS NULL
 """
 
-# Take one collection's records off the list of those without a current vector.
+# Remove one collection's records from the list of those without a current vector.
 FOUND = """
 DELETE FROM embedq_missing WHERE collection = ?1 AND record IN (
   SELECT j.record FROM json_each(?2) e CROSS JOIN embedq_job j ON j.id = e.value AND j.collection = ?1
 )
 """
 
-# A provider that answered is no longer one that only refuses.
+# A provider that answered no longer counts as one that only refuses.
 SUCCESS = "UPDATE embedq_space SET success_at = ?1 WHERE id = ?2 AND success_at < ?1 - 1000"
 
 
-Right = tuple[int, int]  # by what a lease is known: token and nonce
+Right = tuple[int, int]  # what identifies a lease: token and nonce
 
 
 class _DoesNotFit(Exception):
-    """Something in the batch is not as it was when it was leased."""
+    """Something in the batch has changed since it was leased."""
 
 
 def settle(tx: Transaction, outcomes: Sequence[Outcome], given: GivenLeases, now: int) -> frozenset[JobId]:
-    """Record how attempts ended; answer with the jobs that were still ours."""
+    """Record how attempts ended; return the jobs that were still ours."""
     turns = sorted({_turn(outcome) for outcome in outcomes})
     ours: set[JobId] = set()
     for turn in turns:
@@ -67,7 +67,7 @@ def settle(tx: Transaction, outcomes: Sequence[Outcome], given: GivenLeases, now
 def settle_answered(
     tx: Transaction, outcomes: Sequence[Outcome], answers: Sequence[RecordAnswer], now: int
 ) -> frozenset[JobId]:
-    """Record how attempts ended whose records are in another database, by what that has said of them."""
+    """Record how attempts ended whose records are in another database, by the answers that it gave."""
     batches: dict[tuple[int, Right], list[tuple[Outcome, RecordAnswer | None]]] = defaultdict(list)
     for outcome, answer in zip(outcomes, answers, strict=True):
         batches[_turn(outcome)].append((outcome, answer))
@@ -78,12 +78,12 @@ def settle_answered(
 
 
 def _turn(outcome: Outcome) -> tuple[int, Right]:
-    """Say what an outcome is settled with: those of its lease that count as early."""
+    """Return what an outcome is grouped and ordered by: whether it counts first, and its lease."""
     return turn_of(outcome), (outcome.lease.token, outcome.lease.nonce)
 
 
 def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], given: GivenLeases, now: int) -> set[JobId]:
-    """Settle a whole batch at once if everything in it is done and as it was; else job by job."""
+    """Settle a whole batch at once if everything in it is done and unchanged; else job by job."""
     given_lease = given.recall(right[1])
     if given_lease is not None and _is_of(given_lease, right, batch) and (done := _all_done(batch)):
         tx.db.execute("SAVEPOINT batch")
@@ -99,14 +99,14 @@ def _settle_batch(tx: Transaction, right: Right, batch: Sequence[Outcome], given
 
 
 def _is_of(given_lease: GivenLease, right: Right, batch: Sequence[Outcome]) -> bool:
-    """Say whether a batch is just what was given under this lease."""
+    """Say whether a batch is exactly what was given under this lease."""
     return (given_lease.token, given_lease.nonce) == right and [
         outcome.lease.job_id for outcome in batch
     ] == given_lease.jobs
 
 
 def _all_done(batch: Sequence[Outcome]) -> list[Done]:
-    """Name the batch's outcomes if each is Done with a vector, or needs none; else nothing."""
+    """Return the batch's outcomes if each is Done with a vector, or needs none; else nothing."""
     done = [
         outcome
         for outcome in batch
@@ -151,7 +151,7 @@ def _blob(outcome: Done) -> bytes:
 def _settle_each(
     tx: Transaction, right: Right, batch: Sequence[tuple[Outcome, RecordAnswer | None]], now: int
 ) -> set[JobId]:
-    """Settle job by job, by the letter of the rules; jobs of the lease that nobody settled stay leased."""
+    """Settle job by job, exactly by the rules; jobs of the lease without an outcome stay leased."""
     row = tx.db.execute(LEASE, right).fetchone()
     worker, since, listed = row or (None, None, "[]")
     held = set(json.loads(listed))

@@ -19,10 +19,10 @@ from embedq.telemetry import Telemetry
 
 
 class SqliteStore(SqliteCorpus, SqliteQueue, SqlitePlaces, SqliteUpkeep):
-    """One file that is both corpus and queue, so that record and job, vector and settlement share a transaction."""
+    """One file that is both corpus and queue: record and job, vector and settlement share a transaction."""
 
     def __init__(self, file: File, limits: Limits) -> None:
-        """Speak through an opened file; `open` is the usual way."""
+        """Use an open file; `open` is the usual way."""
         SqliteCorpus.__init__(self, file, limits)
         SqliteQueue.__init__(self, file)
         SqlitePlaces.__init__(self, file)

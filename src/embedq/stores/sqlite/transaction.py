@@ -1,11 +1,11 @@
-"""A write transaction and what must wait for its end."""
+"""A write transaction and what is deferred to its end."""
 
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-# Take the old texts out of the word index: it has to be told what it holds.
+# Remove the old texts from the word index: it must be given what it holds.
 FORGET_WORDS = """
 INSERT INTO embedq_words (embedq_words, rowid, text)
 SELECT 'delete', e.value ->> 0, e.value ->> 1 FROM json_each(?) e
@@ -17,7 +17,7 @@ INSERT INTO embedq_words (rowid, text)
 SELECT x.rid, x.text FROM json_each(?) e CROSS JOIN embedq_record x ON x.rid = e.value WHERE x.valid_to IS NULL
 """
 
-# The same for records that were inserted in one stretch.
+# The same for records that were inserted as one range.
 INDEX_NEW_WORDS = """
 INSERT INTO embedq_words (rowid, text)
 SELECT rid, text FROM embedq_record WHERE rid BETWEEN ? AND ? AND valid_to IS NULL
@@ -31,36 +31,36 @@ UPDATE embedq_tally SET open = open + ?, completed = completed + ?, failed = fai
 
 
 class Transaction:
-    """One BEGIN IMMEDIATE. Several callers may share it; each has a savepoint of its own."""
+    """One BEGIN IMMEDIATE. Several callers may share it; each has its own savepoint."""
 
-    __slots__ = ("buried", "db", "fresh", "now", "stored", "wakes", "words")
+    __slots__ = ("db", "dead_letters", "fresh", "now", "stored", "wakes", "words")
 
     def __init__(self, db: sqlite3.Connection, now: int) -> None:
-        """Speak on this connection, at this moment."""
+        """Use this connection, at this moment."""
         self.db = db
         self.now = now
         self.words: dict[int, str | None] = {}  # record: what the word index held of it when the transaction began
-        self.fresh: list[tuple[int, int]] = []  # stretches of records that are new in this transaction
-        self.stored: list[tuple[int, float]] = []  # so many vectors, after so many seconds in the mean
-        self.buried: list[tuple[int, str]] = []  # jobs that became dead letters here, not by a worker's word, and why
+        self.fresh: list[tuple[int, int]] = []  # ranges of records that are new in this transaction
+        self.stored: list[tuple[int, float]] = []  # number of vectors, with their mean seconds
+        self.dead_letters: list[tuple[int, str]] = []  # not reported by a worker: job, and why
         self.wakes = False  # something became ready
 
     def mark(self) -> tuple[int, int, int]:
-        """Say how much is noted for the end."""
-        return len(self.fresh), len(self.stored), len(self.buried)
+        """Return how much is noted for the end."""
+        return len(self.fresh), len(self.stored), len(self.dead_letters)
 
     def forget_since(self, mark: tuple[int, int, int]) -> None:
-        """Forget what was noted by work that is undone."""
-        fresh, stored, buried = mark
-        del self.fresh[fresh:], self.stored[stored:], self.buried[buried:]
+        """Discard what was noted by work that is rolled back."""
+        fresh, stored, dead_letters = mark
+        del self.fresh[fresh:], self.stored[stored:], self.dead_letters[dead_letters:]
 
     def remember_words(self, record: int, indexed: str | None) -> None:
-        """Note that a record's text changes. The first note holds: the index is written once, at the end."""
+        """Note that a record's text changes. Only the first note counts: the index is written once, at the end."""
         if not any(first <= record <= last for first, last in self.fresh):
             self.words.setdefault(record, indexed)
 
     def flush_words(self) -> None:
-        """Write the word index: last, and in few statements, since it pays for each."""
+        """Write the word index: last, and in few statements, since each has a cost."""
         for first, last in self.fresh:
             self.db.execute(INDEX_NEW_WORDS, (first, last))
         if not self.words:
@@ -87,7 +87,7 @@ class Transaction:
 
     @contextmanager
     def savepoint(self, name: str) -> Iterator[None]:
-        """Undo what happens inside if it raises."""
+        """Roll back what happens inside if it raises."""
         self.db.execute(f"SAVEPOINT {name}")
         try:
             yield

@@ -1,4 +1,4 @@
-"""The operator's and the upkeep's side of the queue."""
+"""The operator's part and the upkeep of the queue."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,10 +15,10 @@ STEP = 1000
 
 
 class SqliteJobs:
-    """Rescue and the operator's look-ups in one SQLite file, wherever the jobs' records are."""
+    """Rescue and the operator's lookups in one SQLite file, wherever the jobs' records are stored."""
 
     def __init__(self, file: File) -> None:
-        """Speak through an opened file."""
+        """Use an open file."""
         self._file = file
 
     async def rescue(
@@ -59,7 +59,7 @@ class SqliteJobs:
 
 
 class SqliteUpkeep(SqliteJobs):
-    """Purge, reconcile and what people do to jobs whose records are in the same file."""
+    """Purge, reconcile and operator actions on jobs whose records are in the same file."""
 
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
         """See `ports.Keeping`."""

@@ -1,4 +1,4 @@
-"""Noticing what other processes commit, without asking for anything but a number."""
+"""Notice what other processes commit, by polling one number."""
 
 import threading
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from embedq.stores.sqlite.connection import connect
 
-PERIOD = 0.07  # seconds: a fifth of a percent of a core, and a wake-up well under a tenth of a second
+PERIOD = 0.07  # seconds: costs a fifth of a percent of a core, and wakes well within a tenth of a second
 
 
 class Watcher:
-    """Watches the file's version and tells the others when it moves."""
+    """Watches the file's data version and calls back when it changes."""
 
     def __init__(self, path: Path, changed: Callable[[], None], trouble: Callable[[Exception], None]) -> None:
         """Start watching; `changed` and `trouble` are called on the watcher's thread."""
@@ -35,7 +35,7 @@ class Watcher:
                 if version != seen:
                     seen = version
                     self._changed()
-            except Exception as error:  # noqa: BLE001 a service loop: the next look may go better
+            except Exception as error:  # noqa: BLE001 a service loop: the next poll may succeed
                 self._trouble(error)
 
     def _version(self) -> int:

@@ -22,13 +22,13 @@ ON CONFLICT (name) DO UPDATE SET host = ?2, boot = ?3, pid = ?4, born = ?5, vers
 BEAT = "UPDATE embedq_worker SET seen_at = ?, report = ?, gone = 0 WHERE name = ?"
 LEAVE = "UPDATE embedq_worker SET gone = 1 WHERE name = ?"
 
-# Workers that are entered and were seen of late, and those that still hold a lease.
+# Registered workers that were seen recently, and those that still hold a lease.
 LIST = """
 SELECT name, host, boot, pid, born, version, embedder, started_at, seen_at, report FROM embedq_worker
 WHERE (gone = 0 AND seen_at > ?) OR id IN (SELECT worker FROM embedq_lease) ORDER BY id
 """
 
-# Workers that were not seen for long and hold nothing. Their jobs stay, without a name for who did them.
+# Workers that were not seen for long and hold nothing. Their jobs stay, without a worker's name.
 FORGET = "DELETE FROM embedq_worker WHERE seen_at < ? AND id NOT IN (SELECT worker FROM embedq_lease)"
 
 
@@ -43,19 +43,19 @@ def number_of(db: sqlite3.Connection, worker: WorkerId, now: int) -> int:
 
 
 def register(tx: Transaction, worker: WorkerInfo, now: int) -> None:
-    """Enter a worker."""
+    """Register a worker."""
     process = worker.process
     row = (worker.id, process.host, process.boot, process.pid, process.born, worker.version, worker.embedder, now)
     tx.db.execute(REGISTER, row)
 
 
 def beat(tx: Transaction, worker: WorkerId, report: HealthReport, now: int) -> bool:
-    """Note that a worker lives, and how it fares."""
+    """Record a worker's heartbeat and health."""
     return tx.db.execute(BEAT, (now, write_report(report), worker)).rowcount == 1
 
 
 def leave(tx: Transaction, worker: WorkerId) -> None:
-    """Take a worker out; what it did stays under its name."""
+    """Unregister a worker; its jobs keep its name."""
     tx.db.execute(LEAVE, (worker,))
 
 

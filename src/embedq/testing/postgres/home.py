@@ -1,4 +1,4 @@
-"""The directory a throwaway server lives in: gone with its server, or swept by the next one."""
+"""The directory of a throwaway server: removed with its server, or swept by the next one."""
 
 import contextlib
 import fcntl
@@ -11,14 +11,14 @@ from pathlib import Path
 from embedq.testing.postgres.binaries import Account
 
 _PREFIX = "embedq-postgres-"
-_YOUNG_SECONDS = 60.0  # a younger one may just be in the making, and not locked yet
+_YOUNG_SECONDS = 60.0  # a younger one may still be being created, and not locked yet
 
 
 class PostgresHome:
     """A server's data and log. A directory of the caller's own is kept, a temporary one is not."""
 
     def __init__(self, kept: Path | None, owner: Account | None) -> None:
-        """Make the directory, or take the one to be kept."""
+        """Create the directory, or use the one to be kept."""
         self._is_kept = kept is not None
         if kept is None:
             _sweep()
@@ -27,7 +27,7 @@ class PostgresHome:
             self.path = kept.absolute()
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self.path, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_SH)  # the kernel lets go when we die, however we die
+        fcntl.flock(lock, fcntl.LOCK_SH)  # the kernel releases it when we die, however we die
         self._lock: int | None = lock
         if owner is not None:
             owner.own(self.path)
@@ -39,11 +39,11 @@ class PostgresHome:
 
     @property
     def log(self) -> Path:
-        """What the server says."""
+        """The server's log."""
         return self.path / "postgres.log"
 
     def remove(self) -> None:
-        """Leave nothing behind, unless it is to be kept; a second call does nothing."""
+        """Remove everything, unless it is to be kept; a second call does nothing."""
         if self._lock is None:
             return
         if not self._is_kept:
@@ -54,7 +54,7 @@ class PostgresHome:
 
 def _sweep() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # somebody else's, in use, or gone already
+        with contextlib.suppress(OSError):  # another user's, in use, or already gone
             if time.time() - path.stat().st_mtime > _YOUNG_SECONDS:
                 _remove_abandoned(path)
 

@@ -1,4 +1,4 @@
-"""Debian's PgBouncer before a PostgreSQL server."""
+"""Debian's PgBouncer in front of a PostgreSQL server."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from embedq.testing.postgres.binaries import PostgresFailed, PostgresUnavailable
 from embedq.testing.postgres.home import PostgresHome
 from embedq.testing.postgres.process import Daemon, wait_until
 
-_PLACES = "/usr/sbin:/usr/local/sbin:/usr/local/bin:/usr/bin"  # Debian's is not on everybody's path
+_PLACES = "/usr/sbin:/usr/local/sbin:/usr/local/bin:/usr/bin"  # Debian's is not on every user's path
 _SETTINGS = """\
 [databases]
 * = host={host} port={server} user={user}
@@ -30,7 +30,7 @@ ignore_startup_parameters = {ignored}
 
 
 class Pgbouncer:
-    """A pooler with few sessions, so that clients soon meet one that another has used."""
+    """A pooler with few sessions, so that clients soon get one that another has used."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class Pgbouncer:
         mode: Literal["transaction", "session"] = "transaction",
         ignored: Sequence[str] = (),
     ) -> None:
-        """Stand before this server.
+        """Set up a pooler for this server.
 
         Args:
-            server: What it stands before.
+            server: The server behind it.
             sessions: How many it keeps per database.
-            mode: For how long a client has a session: for a transaction, or until it goes.
-            ignored: Settings that clients may ask for when they connect, and do not get; others it refuses.
+            mode: For how long a client has a session: for a transaction, or until it disconnects.
+            ignored: Settings that clients may send when they connect, and do not get; others it refuses.
         """
         self._program = _find()
         self._runner = account()
@@ -57,7 +57,7 @@ class Pgbouncer:
         self._daemon: Daemon | None = None
 
     def url(self, database: str = "postgres") -> str:
-        """Answer with the URL of this database by way of the pooler."""
+        """Return the URL of this database through the pooler."""
         return f"postgresql://{SUPERUSER}@{HOST}:{self.port}/{quote(database, safe='')}"
 
     def __enter__(self) -> Self:
@@ -78,7 +78,7 @@ class Pgbouncer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it, and leave nothing behind."""
+        """Stop it, and remove everything."""
         if self._daemon is not None:
             self._daemon.end(signal.SIGTERM)
         self._home.remove()

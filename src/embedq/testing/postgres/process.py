@@ -1,4 +1,4 @@
-"""A server as a process: it ends with whoever started it, and can be killed with all its children."""
+"""A server as a process: it ends with the process that started it, and can be killed with all its children."""
 
 import contextlib
 import ctypes
@@ -38,7 +38,7 @@ class Daemon:
         return self._process.poll() is None
 
     def end(self, how: signal.Signals, *, seconds: float = 60.0) -> None:
-        """Ask it to end this way, and wait until it has; past these seconds, kill it."""
+        """Send it this signal, and wait until it has ended; after these seconds, kill it."""
         if self.is_running:
             self._process.send_signal(how)
             try:
@@ -77,7 +77,7 @@ class Daemon:
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Wait for this condition, and fail by name if it does not come."""
+    """Wait for this condition, and fail with its name if it does not become true."""
     give_up_at = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up_at:
@@ -126,7 +126,7 @@ def _living(pids: Sequence[int]) -> list[int]:
 
 
 def _processes() -> dict[int, tuple[int, str]]:
-    """Answer with every process's parent and state."""
+    """Return every process's parent and state."""
     if not Path("/proc/self/stat").exists():
         return _processes_by_ps()
     found: dict[int, tuple[int, str]] = {}

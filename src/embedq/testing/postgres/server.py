@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own: started, restarted, killed, followed and promoted."""
+"""A PostgreSQL server for tests: started, restarted, killed, replicated and promoted."""
 
 import atexit
 import os
@@ -20,7 +20,7 @@ _LOCALE = "C.UTF-8" if sys.platform == "linux" else "C"
 
 
 class PostgresServer(PostgresAddress):
-    """One PostgreSQL server of our own."""
+    """One PostgreSQL server for tests."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class PostgresServer(PostgresAddress):
         Args:
             version: 18 or 16.
             port: on loopback; 0: any free one, the same after every restart.
-            fsync: whether a commit is on disk; off only where durability is not what is tested.
+            fsync: whether a commit is on disk; off only where durability is not tested.
             directory: where data and log are kept after the end; None: nowhere.
-            settings: more of PostgreSQL's settings; `ALTER SYSTEM` goes before them.
-            listen: addresses of this machine, loopback among them; whoever is in their networks is trusted too.
+            settings: more of PostgreSQL's settings; `ALTER SYSTEM` overrides them.
+            listen: addresses of this machine, loopback among them; clients in their networks are trusted too.
             binaries: the programs of another build of this version.
         """
         super().__init__(version, port or free_port(), binaries or find_binaries(version))
@@ -62,7 +62,7 @@ class PostgresServer(PostgresAddress):
             standby._copy(primary)
             standby.start()
             primary.wait_for_follower(standby.name, "streaming")
-            # The copied settings may name an earlier standby: nobody is to be waited for after a promotion.
+            # The copied settings may name an earlier standby: it must not be waited for after a promotion.
             standby.query("ALTER SYSTEM RESET synchronous_standby_names")
             if synchronous:
                 primary.commit_with(standby.name)
@@ -73,7 +73,7 @@ class PostgresServer(PostgresAddress):
 
     @property
     def name(self) -> str:
-        """What a standby is called by its primary."""
+        """Its name as a standby."""
         return f"standby_{self._home.path.name.replace('-', '_')}"
 
     @property
@@ -83,11 +83,11 @@ class PostgresServer(PostgresAddress):
 
     @property
     def log(self) -> Path:
-        """The file the server writes what it has to say to."""
+        """The server's log file."""
         return self._home.log
 
     def last_words(self) -> str:
-        """Answer with the end of the log."""
+        """Return the end of the log."""
         return self.log.read_text(errors="replace")[-_LAST_WORDS:] if self.log.exists() else ""
 
     def __enter__(self) -> Self:
@@ -99,42 +99,42 @@ class PostgresServer(PostgresAddress):
         self.stop()
 
     def start(self) -> Self:
-        """Bring it up on its data, made at the first start, and wait until it answers."""
+        """Start it on its data, created at the first start, and wait until it answers."""
         if self.pid is not None:
             return self
         try:
             self._initialise()
             self._launch_where_free()
         except BaseException:
-            self._end(immediate=True)  # the data stay: whoever repairs the reason may start again
+            self._end(immediate=True)  # the data stay: it may be started again after a repair
             raise
         self._may_move = False
         return self
 
     def wait_ready(self, *, seconds: float = 60.0) -> None:
-        """Wait until it takes connections."""
+        """Wait until it accepts connections."""
         wait_until(self._is_ready, seconds=seconds, what=f"PostgreSQL on port {self.port} to answer")
 
     def stop(self, *, immediate: bool = False) -> None:
-        """End it for good and remove its data. Immediate: without a last checkpoint."""
+        """Stop it permanently and remove its data. Immediate: without a last checkpoint."""
         atexit.unregister(self._stop_at_exit)
         self._end(immediate=immediate)
         self._home.remove()
 
     def restart(self, *, immediate: bool = False) -> None:
-        """Bring it down if it is up, and up again on the same data and port."""
+        """Stop it if it is running, and start it again on the same data and port."""
         self._end(immediate=immediate)
         self.start()
 
     def kill(self) -> None:
-        """End it as a power cut would; `start` or `restart` brings it up again on the same data and port."""
+        """End it as a power cut would; `start` or `restart` starts it again on the same data and port."""
         if self._postmaster is not None:
             self._postmaster.kill()
-            # All its processes are gone: the note they left could only mislead, if its pid is given to another.
+            # All its processes are gone: their pid file could only mislead, if its pid is reused.
             (self._home.data / "postmaster.pid").unlink(missing_ok=True)
 
     def promote(self, *, seconds: int = 60) -> None:
-        """Make this standby a primary, and wait until it takes writes."""
+        """Make this standby a primary, and wait until it accepts writes."""
         if self.query(f"SELECT pg_promote(true, {seconds})") != "t":
             raise PostgresFailed(f"The standby on port {self.port} was not promoted within {seconds} s.")
 
@@ -207,7 +207,7 @@ def _settings(*, fsync: bool) -> dict[str, str]:
         "fsync": "on" if fsync else "off",
         "max_connections": "200",
         "shared_buffers": "128MB",
-        "wal_keep_size": "256MB",  # so that a standby finds its way back after a restart
+        "wal_keep_size": "256MB",  # so that a standby can resume after a restart
         "log_line_prefix": "%m [%p] ",
         "timezone": "UTC",
         "log_timezone": "UTC",

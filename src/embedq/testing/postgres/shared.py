@@ -1,4 +1,4 @@
-"""One server for all processes of a test run: the first who asks starts it, and stops it when the last has left."""
+"""One server for all processes of a test run: the first one starts it, and stops it when the last has left."""
 
 import contextlib
 import fcntl
@@ -12,32 +12,32 @@ from embedq.testing.postgres.server import PostgresServer
 
 
 class SharedServer:
-    """This process's part in a server that others use too.
+    """This process's handle of a server that others use too.
 
-    A note in the run's folder says where the server answers. Whoever uses it holds a shared lock on the note, which the
-    kernel takes back even from a process that crashed; whoever started it stops it once nobody else holds one.
+    A note in the run's folder has the server's address. Each user holds a shared lock on the note, which the kernel
+    releases even for a process that crashed; the process that started it stops it once no other holds a lock.
     """
 
     def __init__(self, folder: Path, version: int, *, binaries: Path | None = None, fsync: bool = True) -> None:
-        """Name the folder that all processes of the run have in common, and the server; see `PostgresServer`."""
+        """Set the folder that all processes of the run share, and the server; see `PostgresServer`."""
         self._version = version
         self._binaries = binaries
         self._fsync = fsync
         name = f"postgres{version}" if binaries is None else f"postgres{version}-{binaries.parent.name}"
-        self._door = folder / f"{name}.door"
+        self._lock_path = folder / f"{name}.door"
         self._note_path = folder / f"{name}.json"
         self._note: IO[str] | None = None
         self._server: PostgresServer | None = None
 
     def join(self) -> PostgresAddress:
-        """Answer with the server that runs, or start it."""
-        with _locked(self._door):  # one at a time: two must not both find that nobody has started it
+        """Return the running server, or start it."""
+        with _locked(self._lock_path):  # one at a time: two must not both find that it has not been started
             self._note = self._note_path.open("a+")
             fcntl.flock(self._note, fcntl.LOCK_SH)
             return self._read(self._note) or self._start(self._note)
 
     def leave(self) -> None:
-        """Use it no more; if it is ours, wait until nobody does, and stop it."""
+        """Stop using it; if it is ours, wait until no process uses it, and stop it."""
         if self._note is None:
             return
         with self._note as note:

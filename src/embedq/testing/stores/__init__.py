@@ -1,4 +1,4 @@
-"""The conformance suite of a store: inherit it by one class, and pytest does the rest."""
+"""The conformance suite of a store: inherit it in one class, and run pytest."""
 
 from embedq.testing.stores.amounts import AmountFacts
 from embedq.testing.stores.batches import BatchFacts
@@ -35,20 +35,20 @@ class JobFacts(
     OperatingFacts,
     RaceFacts,
 ):
-    """What a queue must keep."""
+    """What a queue must satisfy."""
 
 
 class RecordFacts(CorpusFacts, FilingFacts, SearchFacts, AmountFacts, MistakeFacts):
-    """What a corpus must keep."""
+    """What a corpus must satisfy."""
 
 
 class StoreSuite(JobFacts, RecordFacts, TenantFacts, OrderFacts, ErasingFacts, WalkFacts):
-    """What a store must keep: one database that is both, or a pair with `one_database = False`."""
+    """What a store must satisfy: one database that is both, or a pair with `one_database = False`."""
 
 
 class JobStoreSuite(QueueStage, PairFacts, StoreSuite):
-    """What a job store alone must keep. It is joined with a corpus in a SQLite file, so it needs none of its own."""
+    """What a job store alone must satisfy. It is joined with a corpus in a SQLite file, so it needs none of its own."""
 
 
 class CorpusSuite(CorpusStage, PairFacts, StoreSuite):
-    """What a corpus alone must keep. It is joined with a queue in a SQLite file, so it needs none of its own."""
+    """What a corpus alone must satisfy. It is joined with a queue in a SQLite file, so it needs none of its own."""

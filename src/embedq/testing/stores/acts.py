@@ -1,7 +1,7 @@
-"""The acts of a walk: each is done to the model and to the real store, and both answers must be the same.
+"""The acts of a walk: each is applied to the model and to the real store, and both results must be equal.
 
-An act is named by a word and some numbers, and the numbers choose among what is there when it happens. So a walk still
-means something when steps are taken out of it.
+An act has a name and some numbers, and the numbers choose among what exists when it runs. So a walk is still valid when
+steps are removed from it.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from embedq.model import (
 )
 from embedq.policy.attempts import turn_of
 from embedq.ports import Store
-from embedq.testing.stores.line import check_choice, due
+from embedq.testing.stores.choices import check_choice, due
 from embedq.testing.stores.model import JobRow, Name, RecordRow, RulesModel
 from embedq.testing.stores.stage import DAY, FAULT, HOUR, LEASE, MINUTE, NOON, SECOND, vector_of
 
@@ -54,13 +54,13 @@ class Pair:
     model: RulesModel
     stores: tuple[Store, Store]
     spaces: dict[str, SpaceId]  # by collection
-    story: list[str]  # what the stores were asked
+    calls: list[str]  # the calls to the stores
     now: datetime = NOON
     leases: dict[int, list[Lease]] = field(default_factory=dict)  # by token
-    told: list[list[Outcome]] = field(default_factory=list)
-    lied: set[Name] = field(default_factory=set)  # records of which a worker said that they are gone
+    settled_before: list[list[Outcome]] = field(default_factory=list)
+    reported_gone: set[Name] = field(default_factory=set)  # records that a worker reported as gone
     numbers: set[JobId] = field(default_factory=set)  # of every job there ever was
-    erased: dict[Name, int] = field(default_factory=dict)  # the newest token when a record's text was removed for good
+    erased: dict[Name, int] = field(default_factory=dict)  # the newest token when a record's text was purged
 
     async def put(self, which: int, text: int, lane: int) -> None:
         """Write one record, or the first two together."""
@@ -73,7 +73,7 @@ class Pair:
         self._same_receipts(receipts, rows)
 
     async def patch(self, which: int, text: int, lane: int) -> None:
-        """Change a live record; one that is not there is refused."""
+        """Change a live record; a missing one is refused."""
         name = _pick(NAMES, which)
         there = self.model.records.get(name)
         patch = Patch(text=_pick(TEXTS, text) if lane % 3 else None)
@@ -89,7 +89,7 @@ class Pair:
         self._same_receipts([receipt], [row])
 
     async def delete(self, which: int, purge: int, _: int) -> None:
-        """Take a record out, softly or for good."""
+        """Delete a record, softly or permanently."""
         collection, id_ = name = _pick(NAMES, which)
         erase = purge % 3 == 0
         gone = await self._store(purge).delete(collection, [id_], purge=erase, now=self.now)
@@ -100,7 +100,7 @@ class Pair:
             self.erased[name] = max(self.leases, default=0)
 
     async def enqueue(self, which: int, force: int, lane: int) -> None:
-        """Ask for a job by hand."""
+        """Enqueue a record by hand."""
         name = _pick(NAMES, which)
         row = self.model.records.get(name)
         if row is None or not row.live:
@@ -116,7 +116,7 @@ class Pair:
         self._same_receipts(receipts, [row])
 
     async def cancel(self, which: int, via: int, _: int) -> None:
-        """Cancel some job by hand, whatever became of it."""
+        """Cancel some job by hand, whatever its state."""
         if self.model.jobs:
             row = _pick(self.model.jobs, which)
             assert row.id is not None
@@ -137,7 +137,7 @@ class Pair:
         assert revived == self.model.revive(chosen, self.now)
 
     async def lease(self, worker: int, limit: int, spaces: int) -> None:
-        """Lease some jobs; where there is none, somebody mostly edits a record first."""
+        """Lease some jobs; where there is none, mostly edit a record first."""
         ask = self._ask(worker, limit, spaces)
         if limit % 4 and not due(self.model, ask, self.now):
             name = _pick(NAMES, spaces)
@@ -147,38 +147,38 @@ class Pair:
         self._leased(ask, await self._store(worker).lease(ask, now=self.now))
 
     async def crash(self, worker: int, limit: int, spaces: int) -> None:
-        """Lease some jobs, and die; come back, and die of them again."""
+        """Lease some jobs, and crash; restart, and crash with them again."""
         for _ in range(limit // 20 % 4 + 1):
             await self.lease(worker, limit, spaces)
             await self._take_back([_pick(WORKERS, worker)], None)
 
     async def refuse(self, worker: int, limit: int, spaces: int) -> None:
-        """Lease some jobs and hand them back, since the provider says "not now"."""
+        """Lease some jobs and release them, since the provider refuses for now."""
         before = set(self.leases)
         await self.lease(worker, limit, spaces)
         for token in set(self.leases) - before:
-            await self._tell([Released(lease, MINUTE, FAULT) for lease in self.leases[token]], worker)
+            await self._settle([Released(lease, MINUTE, FAULT) for lease in self.leases[token]], worker)
         self.now += 40 * MINUTE
 
     async def settle(self, which: int, how: int, kinds: int) -> None:
-        """End what some lease began, now or long after it was lost: whole batches well, or mixed and in part."""
+        """Settle some lease, now or long after it was lost: whole batches successfully, or mixed and in part."""
         if not any(row.status == "processing" for row in self.model.jobs):
             await self.lease(which, how, kinds)
         if not self.leases:
             return
         batch = list(_pick(self._batches(how), which))
         if how % 3 == 0:
-            outcomes: list[Outcome] = [_well(lease) for lease in batch]
+            outcomes: list[Outcome] = [_success(lease) for lease in batch]
         else:
             batch += _pick(self._batches(how), which + 1) if how % 5 == 0 else []
             outcomes = [_outcome(lease, kinds // 11**n) for n, lease in enumerate(batch)]
             outcomes = outcomes[kinds % 2 :] or outcomes
-        await self._tell(outcomes, how)
+        await self._settle(outcomes, how)
 
-    async def tell_again(self, which: int, how: int, _: int) -> None:
-        """Tell what was told before once more: its answer was lost."""
-        if self.told:
-            await self._tell(_pick(self.told[::-1], which % 4), how)
+    async def settle_again(self, which: int, how: int, _: int) -> None:
+        """Repeat a settle: its answer was lost."""
+        if self.settled_before:
+            await self._settle(_pick(self.settled_before[::-1], which % 4), how)
 
     async def renew(self, which: int, via: int, _: int) -> None:
         """Renew all that a lease held; a batch is renewed as a whole."""
@@ -188,7 +188,7 @@ class Pair:
             assert renewed == {lease.job_id for lease in batch if self.model.renew(lease, LEASE, self.now)}
 
     async def pass_time(self, which: int, _: int, __: int) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         self.now += _pick(SPANS, which)
 
     async def set_clock_back(self, _: int, __: int, ___: int) -> None:
@@ -196,7 +196,7 @@ class Pair:
         self.now -= HOUR
 
     async def rescue(self, which: int, how: int, _: int) -> None:
-        """Take back what ran out, what dead workers held, or what was not renewed for a while."""
+        """Rescue what expired, what dead workers held, or what was not renewed for a while."""
         self.now += 6 * MINUTE if how // 4 % 2 else MINUTE
         dead = [_pick(WORKERS, which)] if how % 4 == 1 else []
         await self._take_back(dead, MINUTE if how % 4 == 2 else None)
@@ -209,15 +209,15 @@ class Pair:
         }, "other jobs were rescued"
 
     async def reconcile(self, which: int, _: int, __: int) -> None:
-        """Give jobs to those in need: on one database there is nobody."""
+        """Give jobs to records that need one: on one database there are none."""
         for collection in self.spaces:
             rows = [row for row in self.model.records.values() if row.name[0] == collection]
             found = await self._store(which).reconcile(collection, [row.name[1] for row in rows], now=self.now)
             assert found == sum(self.model.reconcile(row, self.now) for row in rows)
-            assert found == 0 or self.lied, "the reconciler found something on one database"
+            assert found == 0 or self.reported_gone, "the reconciler found something on one database"
 
     async def purge(self, which: int, how: int, _: int) -> None:
-        """Forget old jobs."""
+        """Delete old jobs."""
         older_than = _pick((MINUTE, HOUR, DAY), how)
         while await self._store(which).purge(older_than=older_than, now=self.now):
             continue
@@ -236,13 +236,13 @@ class Pair:
         self.model.paused = True
 
     async def resume(self, which: int, _: int, __: int) -> None:
-        """Let leasing go on, and lift holds."""
+        """Resume leasing, and lift holds."""
         await self._store(which).resume()
         self.model.paused = False
         self.model.holds.clear()
 
     async def hold(self, which: int, how: int, _: int) -> None:
-        """Keep everybody away from a provider for a while."""
+        """Hold a provider for a while."""
         space, span = _pick(list(self.spaces.values()), which), _pick((10 * SECOND, MINUTE, HOUR), how)
         await self._store(how).hold(space, span, now=self.now)
         self.model.hold(space, self.now + span, self.now)
@@ -266,14 +266,16 @@ class Pair:
         row = self.model.find(lease.job_id)
         return row is not None and row.status == "processing" and row.token == lease.token
 
-    async def _tell(self, outcomes: Sequence[Outcome], how: int) -> None:
+    async def _settle(self, outcomes: Sequence[Outcome], how: int) -> None:
         ask = self._ask(how, how // 3, how // 7) if how // 2 % 3 == 0 else None
-        self.told.append(list(outcomes))
-        self.lied |= {(one.lease.collection, one.lease.record_id) for one in outcomes if isinstance(one, Skipped)}
+        self.settled_before.append(list(outcomes))
+        self.reported_gone |= {
+            (one.lease.collection, one.lease.record_id) for one in outcomes if isinstance(one, Skipped)
+        }
         erased = [lease for lease in _paid_for(outcomes) if self._is_erased(lease)]
         before = await self._known(erased, how)
         settled = await self._store(how).settle(outcomes, then=ask, now=self.now)
-        ours = {told.lease.job_id for told in sorted(outcomes, key=turn_of) if self.model.settle(told, self.now)}
+        ours = {one.lease.job_id for one in sorted(outcomes, key=turn_of) if self.model.settle(one, self.now)}
         assert settled.jobs == ours
         if ask is not None:
             self._leased(ask, settled.next)
@@ -283,18 +285,18 @@ class Pair:
         assert known <= before | {(lease.space, lease.hash) for lease in paid}, "its text was removed for good"
 
     async def _known(self, leases: Sequence[Lease], how: int) -> set[tuple[SpaceId, bytes]]:
-        """Say of which of these texts there is a vector in their spaces: stored, or kept for reuse."""
+        """Return which of these texts have a vector in their spaces: stored, or kept for reuse."""
         return {(one.space, found) for one in leases for found in await self._store(how).known(one.space, [one.hash])}
 
     def _is_erased(self, lease: Lease) -> bool:
-        """Say whether the text was removed for good since the lease was given."""
+        """Say whether the text was removed permanently since the lease was given."""
         return self.erased.get((lease.collection, lease.record_id), -1) >= lease.token
 
     def _is_somebodys(self, lease: Lease) -> bool:
         return any(row.space == lease.space and row.vector == lease.text for row in self.model.records.values())
 
     def _leased(self, ask: Ask, leased: Leased) -> None:
-        """Check that the store chose by the rules, and let the model follow its choice."""
+        """Check that the store chose by the rules, and apply its choice to the model."""
         rows = [self._row_of(lease.job_id) for lease in leased.leases]
         check_choice(self.model, ask, rows, leased.again_after, self.now)
         for row, lease in zip(rows, leased.leases, strict=True):
@@ -329,16 +331,16 @@ def _pick(things: Sequence[T], number: int) -> T:
     return things[number % len(things)]
 
 
-def _well(lease: Lease) -> Outcome:
-    """End an attempt well, without a call where none is needed."""
+def _success(lease: Lease) -> Outcome:
+    """End an attempt successfully, without a call where none is needed."""
     return Done(lease) if lease.current and not lease.forced else Done(lease, vector_of(lease.text or ""))
 
 
 def _outcome(lease: Lease, kind: int) -> Outcome:
     """End an attempt in one of eleven ways."""
     ways: tuple[Outcome, ...] = (
-        _well(lease),
-        _well(lease),
+        _success(lease),
+        _success(lease),
         Done(lease, vector_of(lease.text or "")),
         Retry(lease, FAULT, 10 * SECOND),
         Retry(lease, FAULT, MINUTE),

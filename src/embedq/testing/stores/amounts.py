@@ -1,4 +1,4 @@
-"""How much a store reads and answers with at once."""
+"""How much a store reads and returns at once."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def put_long(store: Store, count: int) -> list[RecordId]:
 
 
 class AmountFacts(Stage):
-    """What bounds an answer."""
+    """What limits an answer."""
 
     async def test_a_thousand_filter_values_are_as_good_as_one(self, store: Store) -> None:
         """As many values as a client may send, in as many filters, find what they name."""
@@ -36,7 +36,7 @@ class AmountFacts(Stage):
         assert {hit.id for hit in by_vector} == {hit.id for hit in by_words} == {"r5", "r7"}
 
     async def test_what_an_object_holds_is_no_value_of_its_attribute(self, store: Store) -> None:
-        """A filter looks at a value and at the items of a list, and no deeper."""
+        """A filter checks a value and the items of a list, and nothing deeper."""
         nested = {"n": {"x": 1}, "list": [[1], {"x": 1}]}
         await store.put(NOTES, [NewRecord(id=RecordId("a"), text="text", attributes=nested)], now=NOON)
 
@@ -44,7 +44,7 @@ class AmountFacts(Stage):
             assert await store.search_words(NOTES, "text", Query(filter={name: 1})) == []
 
     async def test_sixty_four_filter_names_all_hold(self, store: Store) -> None:
-        """As many names as a client may send are all looked at."""
+        """As many names as a client may send are all checked."""
         names = {f"a{n}": n for n in range(64)}
         changed = names | {"a63": "other"}
         records = [NewRecord(id=RecordId(i), text="text", attributes=a) for i, a in (("a", names), ("b", changed))]
@@ -54,7 +54,7 @@ class AmountFacts(Stage):
         assert [hit.id for hit in await store.search_words(NOTES, "text", query)] == ["a"]
 
     async def test_bare_hits_are_the_same_hits_without_their_texts(self, store: Store) -> None:
-        """A ranking can be asked for without reading what it ranks."""
+        """A ranking can be requested without reading what it ranks."""
         await put_long(store, 3)
         await embed_all(store)
         for full, bare in (
@@ -66,7 +66,7 @@ class AmountFacts(Stage):
             assert {(hit.text, len(hit.attributes)) for hit in bare} == {("", 0)}
 
     async def test_records_that_are_too_much_together_are_refused(self, store: Store) -> None:
-        """Several records beyond a bound of bytes are not read; one alone always is."""
+        """Several records beyond a limit of bytes are not read; a single one always is."""
         ids = await put_long(store, 4)
 
         assert len(await store.get(NOTES, ids, max_bytes=5000)) == 4

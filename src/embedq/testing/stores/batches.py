@@ -30,7 +30,7 @@ class BatchFacts(Stage):
     """Facts about jobs that share a lease, and about those that must not."""
 
     async def test_a_batch_that_was_armed_since_is_not_completed_as_a_whole(self, store: Store) -> None:
-        """Settled with the next lease in one act: a forced job of it runs again, and its neighbour is done."""
+        """Settled with the next lease in one call: its forced job runs again, and its neighbour is done."""
         receipts = await write_many(store, 2)
         leases = await take(store)
         await store.enqueue(NOTES, [RecordId("r1")], force=True, now=NOON)
@@ -56,7 +56,7 @@ class BatchFacts(Stage):
 
     @pytest.mark.parametrize("success", ["plain", "edited", "leased later", "told twice"])
     async def test_a_success_counts_before_the_refusals_beside_it(self, store: Store, success: str) -> None:
-        """An hour of refusals, and one success told together with the last: the provider still serves somebody."""
+        """An hour of refusals, and one success settled together with the last: the provider still serves requests."""
         refused = await write(store, "A", "a")
         await store.settle([Released(await take_one(store), refused=FAULT)], now=NOON)
         at = NOON + HOUR
@@ -87,7 +87,7 @@ class BatchFacts(Stage):
         assert {job.lease_until for job in held} == {NOON + MINUTE + LEASE}
 
     async def test_a_lease_that_lost_its_job_says_nothing_of_it(self, store: Store) -> None:
-        """Cancelled, revived and leased by another while a worker runs: the first changes and moves nothing."""
+        """Cancelled, revived and leased by another while a worker runs: the first lease changes and moves nothing."""
         [receipt, *_] = await write_many(store, 2)
         [stale, _] = await take(store, "w1")
         await store.cancel(receipt.job_id or JobId(""), now=NOON)
@@ -106,7 +106,7 @@ class BatchFacts(Stage):
         assert (await store.settle([done(fresh)], now=NOON)).jobs == {receipt.job_id}
 
     async def test_jobs_that_crashed_are_leased_one_by_one(self, store: Store) -> None:
-        """Two deadly texts: each goes without its neighbours, and without the other."""
+        """Two crashing texts: each is leased without its neighbours, and without the other."""
         at = await _crash_twice(store, "one", "two", at=NOON)
 
         alone = [await take(store, f"w{n}", at=at) for n in range(3)]
@@ -116,7 +116,7 @@ class BatchFacts(Stage):
         assert {leases[0].crashes for leases in alone[:2]} == {2}
 
     async def test_a_job_that_crashed_is_not_fetched_ahead_beside_one_that_is_due(self, store: Store) -> None:
-        """A job whose wait has just ended goes ahead without it; nor does it go ahead where nothing else is there."""
+        """A job whose wait has just ended is prefetched without it; nor is it prefetched where it is the only one."""
         at = await _crash_twice(store, "deadly", at=NOON)
         waits = await write(store, "waits", "waits", at=at)
         [lease] = await take(store, at=at, prefetch=True)
@@ -129,7 +129,7 @@ class BatchFacts(Stage):
 
 
 async def _crash_twice(store: Store, *texts: str, at: datetime) -> datetime:
-    """Put texts whose worker dies of them twice; answer with the moment when they are back in line."""
+    """Put texts that crash their worker twice; return the moment when they are queued again."""
     for text in texts:
         await write(store, text, text, at=at)
     for _ in range(2):

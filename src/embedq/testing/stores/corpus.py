@@ -31,7 +31,7 @@ class CorpusFacts(Stage):
     """What a corpus keeps of its records."""
 
     async def test_a_record_is_read_as_it_was_put(self, store: Store) -> None:
-        """Text, attributes and tenant come back unharmed."""
+        """Text, attributes and tenant are returned unchanged."""
         attributes = {"n": 1, "f": 0.5, "s": "ü 🧵", "l": [1, "a"], "o": {"x": None}, "b": True}
         record = NewRecord(id=RecordId("a"), text="A 🧵\nline", attributes=attributes, tenant="t")
         await store.put(NOTES, [record], now=NOON)
@@ -69,7 +69,7 @@ class CorpusFacts(Stage):
         assert receipts[2].job_id == old.job_id
 
     async def test_a_bad_record_keeps_the_others_out(self, store: Store) -> None:
-        """All or none, and the bad one is named by its place."""
+        """All or none, and the bad one is named by its position."""
         records = [NewRecord(id=RecordId("good"), text="A"), NewRecord(id=RecordId("bad"), text="  ")]
 
         with pytest.raises(Invalid) as refused:
@@ -94,7 +94,7 @@ class CorpusFacts(Stage):
         assert (counts.records, counts.pending, counts.cancelled) == (0, 0, 1)
 
     async def test_an_unknown_collection_is_refused(self, store: Store) -> None:
-        """By every act."""
+        """By every call."""
         nothing = [RecordId("a")]
         for act in (
             store.put("nowhere", [NewRecord(id=RecordId("a"), text="A")], now=NOON),
@@ -130,7 +130,7 @@ class CorpusFacts(Stage):
         assert await store.get(NOTES, [RecordId("b")]) == []
 
     async def test_attributes_alone_queue_nothing(self, store: Store) -> None:
-        """A change beside the text is written, and no job runs."""
+        """A change of attributes is written, and no job runs."""
         await write(store, "A")
         await embed_all(store)
 
@@ -140,7 +140,7 @@ class CorpusFacts(Stage):
         assert await take(store) == []
 
     async def test_patch_merges_attributes(self, store: Store) -> None:
-        """What is named changes, null takes away, the rest stays, and no job runs."""
+        """What is named changes, null removes, the rest stays, and no job runs."""
         record = NewRecord(id=RecordId("a"), text="A", attributes={"keep": 1, "change": 1, "drop": 1})
         await store.put(NOTES, [record], now=NOON)
         await embed_all(store)
@@ -163,7 +163,7 @@ class CorpusFacts(Stage):
         assert (await take_one(store)).text == "B"
 
     async def test_patch_of_nothing_is_refused(self, store: Store) -> None:
-        """A record that is not there, is deleted, or is another tenant's."""
+        """A record that does not exist, is deleted, or is another tenant's."""
         await store.put(NOTES, [NewRecord(id=RecordId("theirs"), text="A", tenant="one")], now=NOON)
         await write(store, "A", "gone")
         await store.delete(NOTES, [RecordId("gone")], now=NOON)
@@ -197,7 +197,7 @@ class CorpusFacts(Stage):
         assert await has_vector_of(store, "B")
 
     async def test_purge_removes_text_and_vector(self, store: Store) -> None:
-        """Also of a record that was deleted before; a put later is as good as the first, for any tenant."""
+        """Also of a record that was deleted before; a later put is like the first, for any tenant."""
         await write(store, "secret")
         lease = await take_one(store)
         await store.settle([done(lease)], now=NOON)
@@ -232,7 +232,7 @@ class CorpusFacts(Stage):
         assert found == {None: 10, "embedded": 4, "pending": 4, "failed": 2}
 
     async def test_enqueue_by_hand_moves_a_pending_job_up(self, store: Store) -> None:
-        """Whoever asks for it urgently gets it before the others; asking for less changes nothing."""
+        """A job enqueued as urgent comes before the others; a lower priority changes nothing."""
         await write(store, "B", "b")
         receipt = await write(store, "A", "a", at=NOON + MINUTE)
 

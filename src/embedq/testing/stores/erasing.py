@@ -1,4 +1,4 @@
-"""Erasing: what was purged does not come back with an answer that was on its way."""
+"""Erasing: what was purged is not restored by an answer that was already in flight."""
 
 import asyncio
 from datetime import timedelta
@@ -33,7 +33,7 @@ class ErasingFacts(Stage):
     """Facts about purging records."""
 
     async def test_an_erased_text_is_neither_stored_nor_reused(self, store: Store, other: Store) -> None:
-        """Purged while its batch is with the provider: the late answer is thrown away."""
+        """Purged while its batch is at the provider: the late answer is discarded."""
         await write(store, "A")
         lease = await take_one(store)
         await other.delete(NOTES, [A], purge=True, now=NOON)
@@ -59,7 +59,7 @@ class ErasingFacts(Stage):
         assert await _is_forgotten(store, leases[1])
 
     async def test_an_erased_text_stays_erased_after_a_rescue(self, store: Store) -> None:
-        """Its lease ran out before the purge: the late answer is thrown away all the same."""
+        """Its lease expired before the purge: the late answer is discarded all the same."""
         await write(store, "A")
         lease = await take_one(store)
         await store.rescue(now=LATE)
@@ -70,7 +70,7 @@ class ErasingFacts(Stage):
         assert await _is_forgotten(store, lease)
 
     async def test_an_erased_text_is_forgotten_though_deleted_before(self, store: Store) -> None:
-        """Deleted first and purged then, both while its batch is with the provider."""
+        """Deleted first and then purged, both while its batch is at the provider."""
         await write(store, "A")
         lease = await take_one(store)
         await store.delete(NOTES, [A], now=NOON)
@@ -95,7 +95,7 @@ class ErasingFacts(Stage):
         assert await has_vector_of(store, "B")
 
     async def test_a_text_that_was_erased_may_come_again(self, store: Store) -> None:
-        """Put anew, it is embedded and reused like any other; the answer of before fits, and is taken or not."""
+        """Put again, it is embedded and reused like any other; the earlier answer fits, and may be accepted or not."""
         await write(store, "A")
         lease = await take_one(store)
         await store.delete(NOTES, [A], purge=True, now=NOON)
@@ -132,7 +132,7 @@ class ErasingFacts(Stage):
         assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
 
     async def test_a_second_erasure_is_another_than_the_first(self, store: Store) -> None:
-        """A lease of between the two brings nothing."""
+        """A lease from between the two stores nothing."""
         await write(store, "A")
         await store.delete(NOTES, [A], purge=True, now=NOON)
         await write(store, "A")
@@ -145,7 +145,7 @@ class ErasingFacts(Stage):
         assert await store.known(lease.space, [lease.hash]) == {}
 
     async def test_an_erased_text_is_forgotten_though_its_job_was_removed(self, store: Store) -> None:
-        """Retention removed the job, and the id was put again with a new one: the late answer is thrown away."""
+        """Retention removed the job, and the id was put again with a new one: the late answer is discarded."""
         await write(store, "A")
         lease = await take_one(store)
         await store.delete(NOTES, [A], purge=True, now=NOON)
@@ -171,7 +171,7 @@ class ErasingFacts(Stage):
         assert await store.known(lease.space, [lease.hash]) == {}
 
     async def test_a_purge_takes_what_was_kept_for_reuse(self, store: Store) -> None:
-        """A vector that came too late for its deleted record goes with the record's text."""
+        """A vector that came too late for its deleted record is removed with the record's text."""
         await write(store, "A")
         lease = await take_one(store)
         await store.delete(NOTES, [A], now=NOON)
@@ -184,7 +184,7 @@ class ErasingFacts(Stage):
         assert await _is_forgotten(store, lease)
 
     async def test_an_erased_text_of_a_live_record_is_still_known(self, store: Store) -> None:
-        """Another record has the same text: its vector is nobody's secret, and is reused."""
+        """Another record has the same text: its vector is not secret, and is reused."""
         await write(store, "A", "a")
         await write(store, "A", "b")
         await embed_all(store)
@@ -207,7 +207,7 @@ class ErasingFacts(Stage):
 
 
 async def _is_forgotten(store: Store, lease: Lease) -> bool:
-    """Say whether neither record nor search nor reuse knows the text of a lease any more."""
+    """Say whether neither record nor search nor reuse has the text of a lease any more."""
     known = await store.known(lease.space, [lease.hash])
     hits = await store.search_vector(NOTES, vector_of(lease.text or ""), Query(k=10))
     records = await store.get(NOTES, [lease.record_id])

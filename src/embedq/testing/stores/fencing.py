@@ -1,4 +1,4 @@
-"""A lease is known by what cannot come again, holds just its own jobs, and every open job stands in one place."""
+"""A lease is identified by a token and a nonce, holds only its own jobs, and every open job is in one place."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def of_another_history(lease: Lease) -> Lease:
 
 
 def following(leases: Sequence[Lease]) -> Ask:
-    """Ask for the next batch with a settle, as workers do."""
+    """Request the next batch with a settle, as workers do."""
     return Ask(worker=WorkerId("w1"), spaces=[leases[0].space], limit=10, span=LEASE)
 
 
@@ -76,7 +76,7 @@ class FenceFacts(Stage):
         assert len((await store.settle([done(lease) for lease in leases], now=NOON)).jobs) == 3
 
     async def test_a_token_that_came_again_renews_nothing(self, store: Store) -> None:
-        """Neither does it keep the other lease alive."""
+        """Nor does it keep the other lease alive."""
         await write(store, "A")
         lease = await take_one(store)
 
@@ -85,7 +85,7 @@ class FenceFacts(Stage):
         assert len(await store.rescue(now=LATE)) == 1
 
     async def test_a_token_that_came_again_brings_no_late_result(self, store: Store) -> None:
-        """A rescued job takes the vector of the lease that it had, and of no other with that number."""
+        """A rescued job accepts the vector of the lease that it had, and of no other with that number."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await store.rescue(now=LATE)
@@ -103,7 +103,7 @@ class FenceFacts(Stage):
         assert len({batch[0].nonce for batch in batches}) == 10
 
     async def test_a_lease_settles_its_own_jobs_only(self, store: Store) -> None:
-        """A vector never goes to a job of another lease, even if a worker shows a good token for it."""
+        """A vector never goes to a job of another lease, even if a worker shows a valid token for it."""
         receipts = await write_many(store, 4)
         mine, theirs = await take(store, "w1", limit=2), await take(store, "w2", limit=2)
         token, nonce = mine[0].token, mine[0].nonce
@@ -112,12 +112,12 @@ class FenceFacts(Stage):
         assert (await store.settle(crossed, then=following(mine), now=NOON)).jobs == frozenset()
         assert (await store.settle([*map(done, mine), *crossed], now=NOON)).jobs == {lease.job_id for lease in mine}
 
-        if self.one_database:  # a pair's corpus knows of no lease [11]
+        if self.one_database:  # a pair's corpus does not know leases [11]
             assert [(await read(store, lease.record_id)).vector for lease in theirs] == [None, None]
         assert [(await job_of(store, receipt)).status for receipt in receipts[2:]] == [JobStatus.PROCESSING] * 2
 
     async def test_a_vector_of_another_text_is_not_stored(self, store: Store) -> None:
-        """A whole batch shows the hashes of what it embedded."""
+        """A whole batch carries the hashes of what it embedded."""
         receipts = await write_many(store, 2)
         leases = await take(store)
         [one, two] = leases
@@ -142,7 +142,7 @@ class FenceFacts(Stage):
         assert await has_vector_of(store, "B")
 
     async def test_what_is_leased_after_an_erasure_is_kept(self, store: Store) -> None:
-        """Only answers that were asked for before the purge are thrown away."""
+        """Only answers that were requested before the purge are discarded."""
         await write(store, "A")
         await store.delete(NOTES, [RecordId("a")], purge=True, now=NOON)
         await write(store, "A")
@@ -153,7 +153,7 @@ class FenceFacts(Stage):
 
         assert list(await store.known(lease.space, [lease.hash])) == [lease.hash]
 
-    async def test_an_open_job_stands_in_one_place(self, store: Store) -> None:
+    async def test_an_open_job_is_in_one_place(self, store: Store) -> None:
         """Whatever was done to it while it was leased."""
         receipts = await write_many(store, 6)
         leases = await take(store)
@@ -173,7 +173,7 @@ class FenceFacts(Stage):
         assert await store.misplaced() == []
 
     async def test_a_job_that_was_taken_from_a_lease_is_no_longer_under_it(self, store: Store) -> None:
-        """Cancelled and asked for again, it is leased anew at once; the first lease neither renews nor charges it."""
+        """Cancelled and enqueued again, it is leased again at once; the first lease neither renews nor charges it."""
         receipt = await write(store, "A")
         stale = await take_one(store, "w1")
         assert receipt.job_id is not None
@@ -187,7 +187,7 @@ class FenceFacts(Stage):
         assert (await store.settle([done(fresh)], now=NOON)).jobs == {receipt.job_id}
 
     async def test_nothing_is_mended_that_is_in_place(self, store: Store) -> None:
-        """Naming a job that stands where it should changes nothing: not its lease, and not its turn."""
+        """Naming a job that is in its place changes nothing: not its lease, and not its turn."""
         receipts = await write_many(store, 2)
         [lease] = await take(store, limit=1)
         jobs = [receipt.job_id for receipt in receipts if receipt.job_id is not None]
@@ -198,7 +198,7 @@ class FenceFacts(Stage):
         assert len(await take(store)) == 1
 
     async def test_a_space_is_known_by_what_was_asked_for(self, store: Store) -> None:
-        """A worker asks by name: a space of the same model with other dimensions, or with none of it, is another's."""
+        """A worker requests by name: a space of the same model with other dimensions, or with none, is another one."""
         name = EmbedderName(provider="fake", model="fake", dimensions=DIMENSIONS * 2)
         wide = await store.declare(declaration("wide", embedder=name), now=NOON)
         await store.put("wide", [NewRecord(id=RecordId("b"), text="B")], now=NOON)
@@ -214,7 +214,7 @@ class FenceFacts(Stage):
         assert [(lease.record_id, lease.space) for lease in theirs.leases] == [("b", wide.space.id)]
 
     async def test_nothing_is_leased_once_a_pause_has_answered(self, store: Store, other: Store) -> None:
-        """Leases that were under way are there when pause returns, and no other comes after."""
+        """Leases in progress are visible when pause returns, and no other comes after."""
         await write_many(store, 300)
         taken: list[Lease] = []
         is_over = asyncio.Event()
@@ -224,7 +224,7 @@ class FenceFacts(Stage):
                 taken.extend(await take(other if number % 2 else store, f"w{number}", limit=3))
 
         workers = [asyncio.create_task(work(number)) for number in range(4)]
-        while len(taken) < 30:  # noqa: ASYNC110 the workers tell nobody
+        while len(taken) < 30:  # noqa: ASYNC110 the workers signal nothing
             await asyncio.sleep(0.001)
         await store.pause()
         held = (await other.counts())[NOTES].processing

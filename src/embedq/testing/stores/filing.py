@@ -1,4 +1,4 @@
-"""Collections, what is missing, what is made anew."""
+"""Collections, missing records, recomposed texts."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from embedq.testing.stores.stage import (
 
 
 class FilingFacts(Stage):
-    """How records are filed."""
+    """How records are organised in collections."""
 
     async def test_declaring_again_changes_nothing(self, store: Store) -> None:
         """The same declaration is the same collection."""
@@ -34,7 +34,7 @@ class FilingFacts(Stage):
         assert len(await take(store)) == 1
 
     async def test_another_embedder_over_records_is_refused(self, store: Store) -> None:
-        """It would be a migration; an empty collection may still change its mind."""
+        """It would be a migration; an empty collection may still change its embedder."""
         changed = declaration(embedder=EmbedderName(provider="fake", model="other"))
         await store.declare(changed, now=NOON)
         await store.declare(declaration(), now=NOON)
@@ -44,7 +44,7 @@ class FilingFacts(Stage):
             await store.declare(changed, now=NOON)
 
     async def test_text_is_made_from_attributes(self, store: Store) -> None:
-        """In their order; what is absent is left out; a text of its own is refused."""
+        """In their order; what is absent is left out; an explicit text is refused."""
         await store.declare(declaration("rules", text_from=("title", "guidance")), now=NOON)
         record = NewRecord(id=RecordId("a"), attributes={"guidance": "G", "title": "T", "other": "O"})
         await store.put("rules", [record], now=NOON)
@@ -70,7 +70,7 @@ class FilingFacts(Stage):
         lease = await take_one(store)
         assert (lease.record_id, lease.text) == ("both", "T\nM")
 
-    async def test_patch_of_a_part_makes_the_text_anew(self, store: Store) -> None:
+    async def test_patch_of_a_part_recomposes_the_text(self, store: Store) -> None:
         """Only if the text changes does a job run."""
         await store.declare(declaration("rules", text_from=("title",)), now=NOON)
         await store.put("rules", [NewRecord(id=RecordId("a"), attributes={"title": "T", "other": 1})], now=NOON)
@@ -83,7 +83,7 @@ class FilingFacts(Stage):
         assert (await take_one(store)).text == "T2"
 
     async def test_the_collections_priority_is_the_default(self, store: Store) -> None:
-        """A record without a priority of its own goes in its collection's lane."""
+        """A record without its own priority goes in its collection's lane."""
         await store.declare(declaration("soon", priority=Priority.HIGH), now=NOON)
         await write(store, "A", "normal")
         await store.put("soon", [NewRecord(id=RecordId("high"), text="B")], now=NOON)
@@ -91,7 +91,7 @@ class FilingFacts(Stage):
         assert [lease.record_id for lease in await take(store)] == ["high", "normal"]
 
     async def test_a_dropped_collection_leaves_nothing(self, store: Store) -> None:
-        """Records, jobs and counts go, also under a running lease; the name is free again."""
+        """Records, jobs and counts are removed, also under a running lease; the name is free again."""
         await write_many(store, 30)
         await store.settle([done(lease) for lease in await take(store, limit=10)], now=NOON)
         running = await take(store, limit=5)
@@ -108,7 +108,7 @@ class FilingFacts(Stage):
         assert await take(store) == []
 
     async def test_dimensions_are_fixed_by_the_first_answer(self, store: Store, other: Store) -> None:
-        """Whoever comes second learns what is fixed."""
+        """The second call returns what is fixed."""
         collection = await store.declare(
             declaration("fresh", embedder=EmbedderName(provider="fake", model="unknown")), now=NOON
         )
@@ -117,7 +117,7 @@ class FilingFacts(Stage):
         assert await other.learn(collection.space.id, 6) == 5
 
     async def test_missing_is_found_in_bounded_steps(self, store: Store) -> None:
-        """Exactly as many as asked for, then on after the last, live ones without a vector only."""
+        """Exactly as many as requested, then on after the last, only live ones without a vector."""
         await write_many(store, 30)
         await store.settle([done(lease) for lease in await take(store, limit=10)], now=NOON)
         await store.delete(NOTES, [RecordId("r15")], now=NOON)
@@ -130,13 +130,13 @@ class FilingFacts(Stage):
         assert names == {f"r{n}" for n in range(10, 30)} - {"r15"}
 
     async def test_the_default_step_is_ten(self, store: Store) -> None:
-        """Nobody loads the whole corpus by accident."""
+        """The whole corpus is never loaded by accident."""
         await write_many(store, 30)
 
         assert len(await store.missing(NOTES)) == 10
 
     async def test_a_recount_finds_nothing_to_mend(self, store: Store) -> None:
-        """What is listed as missing is what a walk through all records finds."""
+        """The list of missing records is what a scan of all records finds."""
         await write_many(store, 25)
         await store.settle([done(lease) for lease in await take(store, limit=10)], now=NOON)
         mended, after = 0, None
@@ -149,7 +149,7 @@ class FilingFacts(Stage):
         assert mended == 0
 
     async def test_finishing_has_nothing_left_to_do(self, store: Store) -> None:
-        """Drops and new texts are finished when they return."""
+        """Drops and recompositions are finished when they return."""
         await store.declare(declaration("rules", text_from=("title",)), now=NOON)
         await store.put("rules", [NewRecord(id=RecordId("a"), attributes={"title": "T", "b": "B"})], now=NOON)
         await store.declare(declaration("rules", text_from=("title", "b")), now=NOON)
@@ -158,7 +158,7 @@ class FilingFacts(Stage):
         assert await store.finish(now=NOON) == 0
 
     async def test_a_cut_text_is_marked_and_counted(self, store: Store) -> None:
-        """People see which vectors stand for the beginning of a text only."""
+        """It is visible which vectors cover only the beginning of a text."""
         await write(store, "A")
         lease = await take_one(store)
         outcome = done(lease)
@@ -168,7 +168,7 @@ class FilingFacts(Stage):
         assert (await store.counts())[NOTES].truncated == 1
 
     async def test_freshness_says_how_far_behind(self, store: Store) -> None:
-        """Coverage, pending, and how long the oldest waits."""
+        """Coverage, pending, and how long the oldest has waited."""
         await write_many(store, 4)
         await store.settle([done(lease) for lease in await take(store, limit=3)], now=NOON)
 

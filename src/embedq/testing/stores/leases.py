@@ -37,10 +37,10 @@ from embedq.testing.stores.stage import (
 
 
 class LeaseFacts(Stage):
-    """How work is given out and taken back."""
+    """How jobs are leased and taken back."""
 
     async def test_a_lease_brings_what_a_worker_needs(self, store: Store) -> None:
-        """Text, hash, attempts and policy come with the lease: no look-up per job."""
+        """Text, hash, attempts and policy come with the lease: no lookup per job."""
         await write(store, "A")
 
         lease = await take_one(store)
@@ -105,8 +105,8 @@ class LeaseFacts(Stage):
         assert first.record_id == "late"
         assert (await job_of(store, receipt)).priority is Priority.URGENT
 
-    async def test_an_edit_keeps_its_place_in_line(self, store: Store) -> None:
-        """A record that is edited all the time is not sent to the back all the time."""
+    async def test_an_edit_keeps_its_queue_position(self, store: Store) -> None:
+        """A record that is edited all the time is not moved to the end all the time."""
         await write(store, "A", "a", at=NOON)
         await write(store, "B", "b", at=NOON + MINUTE)
         await write(store, "A2", "a", at=NOON + 2 * MINUTE)
@@ -116,7 +116,7 @@ class LeaseFacts(Stage):
         assert [(lease.record_id, lease.text) for lease in leases] == [("a", "A2"), ("b", "B")]
 
     async def test_a_retry_waits_and_comes_back(self, store: Store) -> None:
-        """Not before it is due; and an empty answer says how long."""
+        """Not before it is due; and an empty answer says how long to wait."""
         receipt = await write(store, "A")
         await store.settle([retry(await take_one(store), after=MINUTE)], now=NOON)
         ask = Ask(worker=WorkerId("w"), spaces=[await space_of(store)], limit=1, span=LEASE)
@@ -139,7 +139,7 @@ class LeaseFacts(Stage):
         assert (lease.text, lease.attempts) == ("B", 0)
 
     async def test_settling_leases_the_next_batch(self, store: Store) -> None:
-        """Settle and the next lease are one act."""
+        """Settle and the next lease are one call."""
         await write_many(store, 4)
         first = await take(store, limit=2)
         ask = Ask(worker=WorkerId("w1"), spaces=[await space_of(store)], limit=2, span=LEASE)
@@ -169,8 +169,8 @@ class LeaseFacts(Stage):
         assert statuses == ["completed", "retrying", "failed", "pending", "cancelled", "processing"]
         assert await store.renew(leases, span=LEASE, now=NOON) == {leases[5].job_id}
 
-    async def test_a_job_told_twice_in_one_call_counts_once(self, store: Store) -> None:
-        """The sums hold also when a caller repeats itself."""
+    async def test_a_job_settled_twice_in_one_call_counts_once(self, store: Store) -> None:
+        """The sums are right also when a caller repeats itself."""
         await write(store, "A")
         lease = await take_one(store)
         await store.enqueue(NOTES, [RecordId("a")], force=True, now=NOON)
@@ -181,7 +181,7 @@ class LeaseFacts(Stage):
         assert (counts.missing, counts.pending, counts.completed) == (0, 1, 0)
 
     async def test_outcomes_of_several_leases_settle_together(self, store: Store) -> None:
-        """One call may end jobs of different batches, some of them lost."""
+        """One call may settle jobs of different batches, some of them lost."""
         await write_many(store, 4)
         first, second = await take(store, limit=2), await take(store, limit=2)
         await store.rescue(now=LATE)
@@ -192,7 +192,7 @@ class LeaseFacts(Stage):
         assert settled.jobs == {lease.job_id for lease in (*first, *second)} - {lease.job_id for lease in stolen}
 
     async def test_a_current_vector_is_done_without_a_call(self, store: Store) -> None:
-        """A lease says that nothing is to be done, and Done without a vector completes it."""
+        """A lease says that nothing needs to be done, and Done without a vector completes it."""
         await write(store, "A")
         await embed_all(store)
         await write(store, "B")
@@ -223,7 +223,7 @@ class LeaseFacts(Stage):
         assert await store.rescue(now=LATE) == []
         assert len(await store.rescue(now=NOON + 9 * MINUTE + SECOND)) == 1
 
-    async def test_renew_revives_an_expired_lease_that_nobody_rescued(self, store: Store) -> None:
+    async def test_renew_revives_an_expired_lease_that_was_not_rescued(self, store: Store) -> None:
         """Late is not lost."""
         await write(store, "A")
         lease = await take_one(store)
@@ -240,7 +240,7 @@ class LeaseFacts(Stage):
         assert await store.renew([lease], span=LEASE, now=LATE) == set()
 
     async def test_rescue_names_the_jobs(self, store: Store) -> None:
-        """Whoever reads the log learns which jobs came back, and from whom."""
+        """The log shows which jobs were taken back, and from which worker."""
         receipt = await write(store, "A")
         await take_one(store, "w1")
 
@@ -260,7 +260,7 @@ class LeaseFacts(Stage):
         assert [found.worker_id for found in rescued] == ["dead"]
 
     async def test_rescue_by_hand_takes_what_was_not_renewed(self, store: Store) -> None:
-        """A person may set a shorter patience than the lease's."""
+        """An operator may set a shorter limit than the lease's."""
         await write(store, "A")
         await take_one(store)
 
@@ -268,7 +268,7 @@ class LeaseFacts(Stage):
         assert len(await store.rescue(unrenewed_for=2 * MINUTE, now=NOON + 2 * MINUTE)) == 1
 
     async def test_a_job_that_crashed_twice_is_leased_alone(self, store: Store) -> None:
-        """One deadly text does not take its neighbours with it, and is never fetched ahead."""
+        """One crashing text does not take its neighbours with it, and is never prefetched."""
         deadly = await write(store, "deadly", "deadly")
         at = NOON
         for _ in range(2):
@@ -284,7 +284,7 @@ class LeaseFacts(Stage):
         assert (len(ahead), alone.job_id) == (5, deadly.job_id)
 
     async def test_a_crashed_job_does_not_block_the_others(self, store: Store) -> None:
-        """Beside a deadly text the line moves on."""
+        """The others are leased beside a crashing text."""
         await write(store, "deadly", "deadly")
         at = NOON
         for _ in range(2):

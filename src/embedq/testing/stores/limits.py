@@ -1,4 +1,4 @@
-"""A provider's limit binds its own space, and no other."""
+"""A provider's limit applies to its own space, and no other."""
 
 from datetime import timedelta
 
@@ -50,8 +50,8 @@ class LimitFacts(Stage):
         assert (len(early.leases), early.again_after) == (0, SECOND)
         assert len(due.leases) == 1
 
-    async def test_a_request_that_was_granted_holds_nobody(self, store: Store) -> None:
-        """As long as the budget has not refused anybody, its space is leased."""
+    async def test_a_request_that_was_granted_sets_no_hold(self, store: Store) -> None:
+        """As long as the budget has refused no request, its space is leased."""
         limited = await space_of(store)
         await write(store, "A")
 
@@ -60,7 +60,7 @@ class LimitFacts(Stage):
         assert len((await _lease(store, [limited])).leases) == 1
 
     async def test_tokens_are_bound_beside_requests(self, store: Store, other: Store) -> None:
-        """No span of the budget's length sees more tokens than it allows, though there are requests left."""
+        """No window exceeds the budget's tokens, though there are requests left."""
         space, budget = await space_of(store), Budget(requests=100, tokens=50, interval=MINUTE)
         assert await store.take(space, budget, Spending(tokens=30), now=NOON) == timedelta(0)
         assert await other.take(space, budget, Spending(tokens=20), now=NOON + 10 * SECOND) == timedelta(0)
@@ -85,7 +85,7 @@ class LimitFacts(Stage):
         assert (by_tokens, by_requests) == (32 * SECOND, 33 * SECOND)
 
     async def test_requests_alone_or_tokens_alone_may_be_bound(self, store: Store) -> None:
-        """A bound that is not set does not bind."""
+        """A limit that is not set does not apply."""
         space = await space_of(store)
         tokens_only = Budget(requests=None, tokens=5, interval=MINUTE)
         requests_only = Budget(requests=4, interval=MINUTE)
@@ -97,7 +97,7 @@ class LimitFacts(Stage):
         assert ([*free, large], fifth) == ([timedelta(0)] * 4, MINUTE)
 
     async def test_what_is_larger_than_the_budget_goes_alone(self, store: Store) -> None:
-        """A call that no budget holds goes when nothing else has gone, and nothing goes beside it."""
+        """A call larger than the budget goes when the window is empty, and nothing goes beside it."""
         space, budget = await space_of(store), Budget(requests=9, tokens=50, interval=MINUTE)
         assert await store.take(space, budget, Spending(tokens=70), now=NOON) == timedelta(0)
 
@@ -107,7 +107,7 @@ class LimitFacts(Stage):
         assert (beside, again) == (MINUTE, timedelta(0))
 
     async def test_the_budgets_state_has_requests_and_tokens(self, store: Store) -> None:
-        """What the window saw is told in both, with the hold that a refusal has set."""
+        """The window is reported in both, with the hold that a refusal has set."""
         space, budget = await space_of(store), Budget(requests=9, tokens=50, interval=MINUTE)
         await store.take(space, budget, Spending(requests=2, tokens=30), now=NOON)
         await store.take(space, budget, Spending(tokens=20), now=NOON)
@@ -133,7 +133,7 @@ class LimitFacts(Stage):
 
 
 async def _put_free(store: Store) -> SpaceId:
-    """Put a record into a collection with a space of its own."""
+    """Put a record into a collection with a separate space."""
     collection = await store.declare(declaration(FREE, embedder=EmbedderName(provider="fake", model="free")), now=NOON)
     await store.put(FREE, [NewRecord(id=RecordId("f"), text="F")], now=NOON)
     return collection.space.id

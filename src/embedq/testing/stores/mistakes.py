@@ -1,4 +1,4 @@
-"""What a caller gets wrong is the caller's: the database is in no trouble, and nothing is tried again."""
+"""A caller's mistake is reported as the caller's: not as a database failure, and nothing is retried."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from embedq.model import JobFilter, JobId, Query, RecordId
 from embedq.ports import Store
 from embedq.testing.stores.stage import NOTES, Stage, write
 
-LONE = "\ud800"  # half of a character: no UTF-8 holds it
+LONE = "\ud800"  # half of a surrogate pair: not valid in UTF-8
 
 MISTAKES: dict[str, Callable[[Store], Awaitable[object]]] = {
     "a surrogate in the words": lambda store: store.search_words(NOTES, f"a {LONE}", Query()),
@@ -34,7 +34,7 @@ MISTAKES: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 
 class MistakeFacts(Stage):
-    """What a store says to a caller's mistakes."""
+    """How a store answers a caller's mistakes."""
 
     @pytest.mark.parametrize("mistake", MISTAKES)
     async def test_a_callers_mistake_is_no_trouble_of_the_database(self, store: Store, mistake: str) -> None:
@@ -44,6 +44,6 @@ class MistakeFacts(Stage):
         try:
             await MISTAKES[mistake](store)
         except (Invalid, NotFound, TooLarge) as refused:
-            assert str(refused)  # noqa: PT017 being answered is as good
+            assert str(refused)  # noqa: PT017 an answer is fine, too
 
         await store.check()

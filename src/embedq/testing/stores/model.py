@@ -1,7 +1,7 @@
-"""RULES.md read by the letter: one row per record, one row per job, no batches, no indexes, no cleverness.
+"""RULES.md implemented literally: one row per record, one row per job, no batches, no indexes, no optimisation.
 
-Walks apply each act to this and to a real store, and compare. A text stands for its own hash here, and a vector is
-known by the text it stands for. Numbers and tokens are the real store's: the rules only say that they never come again.
+Walks apply each act to this and to a real store, and compare. A text serves as its own hash here, and a vector is
+identified by its text. Numbers and tokens are the real store's: the rules only say that they are never reused.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ Name = tuple[str, RecordId]  # collection and id
 
 @dataclass(eq=False)
 class JobRow:
-    """Rule 1, and what the acts of people and workers leave on it."""
+    """Rule 1, and what operators and workers leave on it."""
 
     record: "RecordRow"
     priority: Priority
@@ -48,7 +48,7 @@ class JobRow:
     due_at: datetime
     waits_since: datetime
     hash: str | None
-    id: JobId | None = None  # told by the store when the row is first seen
+    id: JobId | None = None  # set by the store when the row is first seen
     token: int = 0
     status: JobStatus = PENDING
     armed: bool = True
@@ -61,23 +61,23 @@ class JobRow:
     renewed_at: datetime | None = None
     refused_at: datetime | None = None
     ended_at: datetime | None = None
-    was_due: bool = True  # it counted as due once, so a store may have put it into the line
+    was_due: bool = True  # it was due once, so a store may have put it into the ready queue
 
     @property
     def is_open(self) -> bool:
-        """Say whether the job is on its way."""
+        """Say whether the job is open."""
         return self.status in (PENDING, PROCESSING)
 
 
 @dataclass(eq=False)
 class RecordRow:
-    """What the corpus knows of one record."""
+    """What the corpus stores of one record."""
 
     name: Name
     space: SpaceId
     text: str | None  # None: erased
     live: bool = True
-    vector: str | None = None  # the text that the stored vector stands for
+    vector: str | None = None  # the text that the stored vector was made from
     given_up: tuple[str | None, Reason] | None = None
     job: JobRow | None = None
 
@@ -94,14 +94,14 @@ class RecordRow:
 
     @property
     def embedding_status(self) -> EmbeddingStatus:
-        """Say where the record stands."""
+        """Return the record's embedding status."""
         if self.current:
             return EmbeddingStatus.EMBEDDED
         return EmbeddingStatus.PENDING if self.reason is None else EmbeddingStatus.FAILED
 
     @property
     def needs_job(self) -> bool:
-        """Rule 10: neither queued, nor given up on, nor cancelled by a person."""
+        """Rule 10: neither queued, nor given up on, nor cancelled by an operator."""
         job = self.job
         if job is None:
             return self.given_up is None or self.given_up[0] != self.text
@@ -112,9 +112,9 @@ class RecordRow:
 
 @dataclass
 class RulesModel:
-    """Records, jobs, and what holds for all of them."""
+    """Records, jobs, and global state."""
 
-    one_database: bool = True  # False: corpus and queue are a pair, and rule 11 holds
+    one_database: bool = True  # False: corpus and queue are a pair, and rule 11 applies
     records: dict[Name, RecordRow] = field(default_factory=dict)
     jobs: list[JobRow] = field(default_factory=list)
     paused: bool = False
@@ -130,7 +130,7 @@ class RulesModel:
         return [row for row in self.records.values() if row.name[0] == collection and row.live]
 
     def arm(self, record: RecordRow, now: datetime, *, priority: Priority, forced: bool = False) -> None:
-        """Rule 2. A job that is on its way keeps its place in line, and the higher priority."""
+        """Rule 2. An open job keeps its queue position, and the higher priority."""
         job = record.job
         if job is None:
             job = JobRow(record, priority, now, now, now, record.text)
@@ -161,7 +161,7 @@ class RulesModel:
         return record
 
     def delete(self, record: RecordRow, now: datetime, *, purge: bool) -> bool:
-        """Rule 9, second half; `purge` forgets the text too. Say whether it was there."""
+        """Rule 9, second half; `purge` removes the text too. Say whether it existed."""
         there = record.live or (purge and record.text is not None)
         record.live, record.vector = False, None
         if record.job is not None and record.job.is_open:
@@ -171,14 +171,14 @@ class RulesModel:
         return there
 
     def cancel(self, job: JobRow, now: datetime) -> None:
-        """Rule 9, first half: the text is given up on until somebody changes their mind."""
+        """Rule 9, first half: the text is given up on until it is revived or changed."""
         if job.is_open:
             self._end(job, CANCELLED, Reason.CANCELLED, now)
             job.hash = job.record.text
             job.record.given_up = (job.record.text, Reason.CANCELLED)
 
     def revive(self, jobs: Sequence[JobRow], now: datetime) -> int:
-        """Arm dead letters, or jobs that a person names, if their record is live."""
+        """Arm dead letters, or jobs given by id, if their record is live."""
         fit = [job for job in jobs if job.status in (FAILED, CANCELLED) and job.record.live]
         for job in fit:
             self.arm(job.record, now, priority=job.priority)
@@ -189,12 +189,12 @@ class RulesModel:
         return job.due_at <= now or job.waits_since > now + SET_BACK
 
     def is_held(self, space: SpaceId, now: datetime) -> bool:
-        """Say whether nobody may ask this space's provider now."""
+        """Say whether this space's provider is on hold now."""
         since, until = self.holds.get(space, (now, now))
         return until > now and since <= now + SET_BACK
 
     def hold(self, space: SpaceId, until: datetime, now: datetime) -> None:
-        """Keep the fleet away; the longest hold wins, unless it begins in the future."""
+        """Set a hold; the longest one wins, unless it begins in the future."""
         since, already = self.holds.get(space, (now, now))
         self.holds[space] = (now, until if since > now + SET_BACK else max(until, already))
 
@@ -259,13 +259,13 @@ class RulesModel:
         return needs
 
     def purge(self, before: datetime) -> None:
-        """Forget jobs that ended before a moment; records remember what was given up on."""
+        """Delete jobs that ended before a moment; records keep what was given up on."""
         for job in [job for job in self.jobs if job.ended_at is not None and job.ended_at < before]:
             self.jobs.remove(job)
             job.record.job = None
 
     def _store(self, lease: Lease) -> None:
-        """Rule 11: a pair's corpus takes a vector of the current text from whoever brings it."""
+        """Rule 11: a pair's corpus accepts a vector of the current text from any lease."""
         record = self.records.get((lease.collection, lease.record_id))
         if record is not None and record.live and record.text == lease.text:
             record.vector = lease.text

@@ -1,4 +1,4 @@
-"""What people who run it ask for: lists, counts, cancel, revive, purge, workers."""
+"""What operators use: lists, counts, cancel, revive, purge, workers."""
 
 from datetime import timedelta
 
@@ -40,7 +40,7 @@ WEEK = 7 * DAY
 
 
 class OperatingFacts(Stage):
-    """The operator's side."""
+    """The operator's calls."""
 
     async def test_counts_per_collection_and_status(self, store: Store) -> None:
         """Every job counts once, under its collection and its status."""
@@ -72,7 +72,7 @@ class OperatingFacts(Stage):
         assert found[JobStatus.CANCELLED] == []
 
     async def test_lists_go_on_at_their_cursor(self, store: Store) -> None:
-        """Pages hold every job once."""
+        """Pages contain every job once."""
         await write_many(store, 25)
         await store.settle([done(lease) for lease in await take(store, limit=12)], now=NOON)
         for status in (None, JobStatus.PENDING, JobStatus.COMPLETED):
@@ -86,8 +86,8 @@ class OperatingFacts(Stage):
                     break
             assert len(seen) == len(set(seen)) == {None: 25, JobStatus.PENDING: 13, JobStatus.COMPLETED: 12}[status]
 
-    async def test_a_job_tells_its_story(self, store: Store) -> None:
-        """When it was created, started and ended, who did it, and what went wrong before."""
+    async def test_a_job_has_its_history(self, store: Store) -> None:
+        """When it was created, started and ended, which worker did it, and what failed before."""
         receipt = await write(store, "A")
         await store.settle([retry(await take_one(store))], now=NOON + SECOND)
         lease = await take_one(store, "w2", at=NOON + MINUTE)
@@ -119,7 +119,7 @@ class OperatingFacts(Stage):
         assert (job.first_attempt_at, job.last_attempt_at) == (NOON, NOON + MINUTE)
 
     async def test_dead_letters_are_grouped_by_cause(self, store: Store) -> None:
-        """People see which cause is behind most of them."""
+        """It is visible which cause is behind most of them."""
         await write_many(store, 3)
         await store.settle([failed(lease) for lease in await take(store)], now=NOON)
 
@@ -132,14 +132,14 @@ class OperatingFacts(Stage):
             3,
         )
 
-    async def test_unknown_jobs_are_nobodys(self, store: Store) -> None:
-        """A number that was never given out, and what is no number, is no job."""
+    async def test_unknown_jobs_do_not_exist(self, store: Store) -> None:
+        """A number that was never used, and what is not a number, is no job."""
         for wanted in ("999999", "no number", "", "9" * 30):
             assert await store.job(JobId(wanted)) is None
             assert await store.cancel(JobId(wanted), now=NOON) is None
             assert await store.revive(JobFilter(), job=JobId(wanted), now=NOON) == 0
 
-    async def test_cancel_takes_a_job_out_of_line(self, store: Store) -> None:
+    async def test_cancel_removes_a_job_from_the_queue(self, store: Store) -> None:
         """A pending job is not leased any more, and its record says so."""
         receipt = await write(store, "A")
         assert receipt.job_id
@@ -152,7 +152,7 @@ class OperatingFacts(Stage):
         assert (await read(store)).reason is Reason.CANCELLED
 
     async def test_cancel_leaves_ended_jobs_alone(self, store: Store) -> None:
-        """What is done is done."""
+        """An ended job does not change."""
         receipt = await write(store, "A")
         await embed_all(store)
         assert receipt.job_id
@@ -179,7 +179,7 @@ class OperatingFacts(Stage):
         assert len(await take(store)) == 1
 
     async def test_revive_by_reason_and_collection(self, store: Store) -> None:
-        """Dead letters come back by what they share; each step says how many."""
+        """Dead letters are revived by what they share; each step returns how many."""
         await write_many(store, 5)
         await store.settle([failed(lease) for lease in await take(store)], now=NOON)
 
@@ -190,7 +190,7 @@ class OperatingFacts(Stage):
         assert [lease.attempts for lease in await take(store)] == [0] * 5
 
     async def test_a_dead_letter_of_a_deleted_record_stays(self, store: Store) -> None:
-        """It is kept for people, and nothing revives it."""
+        """It is kept for operators, and nothing revives it."""
         receipt = await write(store, "A")
         await store.settle([failed(await take_one(store))], now=NOON)
         await store.delete(NOTES, [RecordId("a")], now=NOON)
@@ -199,7 +199,7 @@ class OperatingFacts(Stage):
         assert await store.revive(JobFilter(), now=NOON) == 0
 
     async def test_purge_removes_old_ended_jobs_only(self, store: Store) -> None:
-        """Completed, failed and cancelled past retention go; pending and processing stay, however old."""
+        """Completed, failed and cancelled past retention are removed; pending and processing stay, however old."""
         receipts = await write_many(store, 5)
         leases = await take(store, limit=3)
         await store.settle([done(leases[0]), failed(leases[1])], now=NOON)
@@ -216,7 +216,7 @@ class OperatingFacts(Stage):
         assert (counts.completed, counts.failed, counts.cancelled) == (0, 0, 1)
 
     async def test_a_purged_dead_letter_is_not_paid_for_again(self, store: Store) -> None:
-        """The record remembers what was given up on, and why."""
+        """The record keeps what was given up on, and why."""
         await write(store, "A")
         await store.settle([failed(await take_one(store))], now=NOON)
         await store.purge(older_than=WEEK, now=NOON + 2 * WEEK)
@@ -228,7 +228,7 @@ class OperatingFacts(Stage):
         assert receipt.job_id is None
 
     async def test_the_oldest_pending_job_is_known(self, store: Store) -> None:
-        """Per collection, how long it waits."""
+        """Per collection, how long it has waited."""
         await write(store, "A", "a", at=NOON)
         await write(store, "B", "b", at=NOON + HOUR)
 
@@ -236,7 +236,7 @@ class OperatingFacts(Stage):
 
         assert waits == {NOTES: 2 * HOUR}
 
-    async def test_the_registry_knows_the_living(self, store: Store, other: Store) -> None:
+    async def test_the_registry_reports_live_workers(self, store: Store, other: Store) -> None:
         """A worker that beats is alive, one that missed three heartbeats is not, one that left is gone."""
         for name in ("beats", "silent", "left"):
             await store.register(_worker(name), now=NOON)
@@ -255,12 +255,12 @@ class OperatingFacts(Stage):
         assert workers[WorkerId("silent")].missed_heartbeats == 3
         assert workers[WorkerId("beats")].info == _worker("beats")
 
-    async def test_a_stranger_cannot_beat(self, store: Store) -> None:
+    async def test_an_unregistered_worker_cannot_beat(self, store: Store) -> None:
         """A heartbeat of a worker that never registered is refused."""
         assert not await store.beat(WorkerId("stranger"), HealthReport(), now=NOON)
 
     async def test_resume_lifts_holds_and_counts(self, store: Store, other: Store) -> None:
-        """Every process can see that a person said: go on."""
+        """Every process can see that an operator has resumed."""
         await write(store, "A")
         [space] = await store.spaces()
         await store.hold(space.id, HOUR, now=NOON)
@@ -272,7 +272,7 @@ class OperatingFacts(Stage):
         assert len(await take(other)) == 1
 
     async def test_budgets_can_be_read(self, store: Store) -> None:
-        """What was asked of a provider of late, and how long it is held."""
+        """What was requested from a provider recently, and how long it is on hold."""
         [space] = await store.spaces()
         await store.hold(space.id, MINUTE, now=NOON)
 

@@ -39,16 +39,16 @@ from embedq.testing.stores.stage import (
     write,
 )
 
-MIXED = ("c", "a", "d", "B", "b", "10", "é", "9")  # no order of ids is theirs
+MIXED = ("c", "a", "d", "B", "b", "10", "é", "9")  # not in the order of ids
 TODAY = NOON + 30 * DAY
 Meanwhile = Callable[[], Awaitable[None]]
 
 
 class OrderFacts(Stage):
-    """In which order lists come."""
+    """The order of lists."""
 
     async def test_missing_records_come_as_they_were_first_put(self, store: Store) -> None:
-        """Neither their ids nor later edits matter, and a walk by keys meets each once."""
+        """Neither their ids nor later edits matter, and paging by key returns each once."""
         await _put(store, MIXED)
         await _put(store, ("f", "a", "e", "c", "A"), text="edited")
 
@@ -70,7 +70,7 @@ class OrderFacts(Stage):
         assert [record.id for record in (await store.records(NOTES, status=status)).items] == list(MIXED)
 
     async def test_jobs_come_by_their_record_newest_first(self, store: Store) -> None:
-        """A job's place is its record's, whatever became of it, and also if it is a later job of the same record."""
+        """A job's position is its record's, whatever its state, and also if it is a later job of the same record."""
         await _put(store, MIXED)
         leases = {lease.record_id: lease for lease in await take(store)}
         await store.settle([done(leases[RecordId(name)]) for name in ("a", "9", "d")], now=NOON)
@@ -112,8 +112,8 @@ class OrderFacts(Stage):
 
         assert await _pages(store, JobFilter(status=JobStatus.PROCESSING)) == ["9", "d", "a"]
 
-    async def test_pending_jobs_come_as_they_wait_then_as_they_stand_in_line(self, store: Store) -> None:
-        """First those that were told to wait, the next one due first; then the line, best lane and oldest first.
+    async def test_pending_jobs_come_by_due_time_then_in_queue_order(self, store: Store) -> None:
+        """First the waiting ones, the next one due first; then the ready ones, best lane and oldest first.
 
         A job that becomes due between two pages moves ahead of the reader, and is not missed.
         """
@@ -128,7 +128,7 @@ class OrderFacts(Stage):
         assert await _jobs(store, JobFilter(status=JobStatus.PENDING)) == expected
         assert await _pages(store, JobFilter(status=JobStatus.PENDING)) == expected
 
-    async def test_jobs_armed_at_one_moment_stand_in_line_as_their_records_were_first_put(self, store: Store) -> None:
+    async def test_jobs_armed_at_one_moment_are_queued_as_their_records_were_first_put(self, store: Store) -> None:
         """Not as one put happens to name them, also if it makes new jobs for old records."""
         await _put(store, MIXED)
         await embed_all(store)
@@ -140,7 +140,7 @@ class OrderFacts(Stage):
         assert [lease.record_id for lease in await take(store, at=TODAY)] == ["c", "a", "d", "9"]
 
     async def test_records_come_by_the_bytes_of_their_ids(self, store: Store) -> None:
-        """In pages too; no language's own order matters."""
+        """In pages too; no locale's order matters."""
         await _put(store, MIXED)
         expected = sorted(MIXED, key=str.encode)
 
@@ -149,7 +149,7 @@ class OrderFacts(Stage):
         assert await _records(store, status="embedded") == expected
 
     async def test_records_are_read_in_the_order_they_are_asked_for(self, store: Store) -> None:
-        """Each once, and those that are not there are left out."""
+        """Each once, and missing ones are left out."""
         await _put(store, MIXED)
 
         found = await store.get(NOTES, [RecordId(name) for name in ("b", "nobody", "10", "b", "c")])
@@ -160,7 +160,7 @@ class OrderFacts(Stage):
     async def test_a_walk_over_jobs_meets_each_once_while_others_come(
         self, store: Store, status: JobStatus | None
     ) -> None:
-        """Whatever was there all the while is met, whatever is put between two pages."""
+        """Whatever existed all the while is returned, whatever is put between two pages."""
         await _put(store, MIXED)
         if status is JobStatus.FAILED:
             await store.settle([failed(lease) for lease in await take(store)], now=NOON)
@@ -185,7 +185,7 @@ class OrderFacts(Stage):
         assert [name for name in walked if name in MIXED] == expected
         assert len(walked) == len(set(walked))
 
-    async def test_what_is_told_per_collection_comes_by_name(self, store: Store) -> None:
+    async def test_reports_per_collection_come_by_name(self, store: Store) -> None:
         """Counts and waits, whichever collection was declared first."""
         for name in ("zebra", "Ant", "ant"):
             await store.declare(declaration(name), now=NOON)
@@ -216,7 +216,7 @@ class OrderFacts(Stage):
         assert [worker.info.id for worker in await store.workers(heartbeat=MINUTE, now=NOON)] == ["w2", "w10", "w1"]
 
     async def test_pending_jobs_have_no_reason(self, store: Store) -> None:
-        """A filter by reason holds for every status."""
+        """A filter by reason applies to every status."""
         await write(store, "A")
 
         assert await _jobs(store, JobFilter(status=JobStatus.PENDING, reason=Reason.QUOTA)) == []
@@ -254,7 +254,7 @@ class OrderFacts(Stage):
 
     @pytest.mark.parametrize("nested", [["blue"], ("blue",), {"a": "blue"}])
     async def test_a_filter_takes_no_values_within_values(self, store: Store, nested: object) -> None:
-        """Neither way of searching guesses what is meant."""
+        """Neither kind of search guesses what is meant."""
         await write(store, "A")
         await embed_all(store)
         query = Query(filter={"colour": [nested]})
@@ -303,7 +303,7 @@ async def _old_jobs(store: Store, status: JobStatus | None) -> list[str]:
 
 
 def _newcomers(store: Store, status: str | None) -> Meanwhile:
-    """Bring new records between two pages: before, among and behind the others, by id and by lane."""
+    """Put new records between two pages: before, among and after the others, by id and by lane."""
     left = [("-", Priority.LOW), ("aa", Priority.URGENT), ("zz", Priority.NORMAL)]
 
     async def come() -> None:

@@ -1,4 +1,4 @@
-"""What every fact about a pair needs: its two halves, and the store that joins them."""
+"""What every test of a pair needs: its two halves, and the store that joins them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,11 @@ class PairStage(Stage):
     one_database: ClassVar[bool] = False
 
     async def open_corpus(self, place: Any) -> Corpus:  # noqa: ANN401 whatever it needs
-        """Open the corpus; a second call with the same place opens the same database once more."""
+        """Open the corpus; a second call with the same place opens the same database again."""
         raise NotImplementedError(f"{type(self).__name__} must say how its corpus is opened at {place}")
 
     async def open_queue(self, place: Any) -> JobStore:  # noqa: ANN401 whatever it needs
-        """Open the queue; a second call with the same place opens the same database once more."""
+        """Open the queue; a second call with the same place opens the same database again."""
         raise NotImplementedError(f"{type(self).__name__} must say how its queue is opened at {place}")
 
     async def open_halves(self, place: TwoPlaces) -> tuple[Corpus, JobStore]:
@@ -44,17 +44,17 @@ class PairStage(Stage):
 
     @pytest.fixture
     def half(self, tmp_path: Path) -> Any:  # noqa: ANN401 whatever it needs
-        """Say where the half is that is tested."""
+        """Return the place of the half that is tested."""
         return tmp_path
 
     @pytest.fixture
     def place(self, tmp_path: Path, half: Any) -> TwoPlaces:  # noqa: ANN401 whatever it needs
-        """Say where the two halves are."""
+        """Return the places of the two halves."""
         return TwoPlaces(tmp_path, half)
 
 
 class QueueStage(PairStage):
-    """A queue that is tested, beside a corpus in a SQLite file. Say how it is opened by `open_queue`."""
+    """A queue under test, with a corpus in a SQLite file. Define `open_queue` to open it."""
 
     async def open_halves(self, place: TwoPlaces) -> tuple[Corpus, JobStore]:
         """Open both halves."""
@@ -62,7 +62,7 @@ class QueueStage(PairStage):
 
 
 class CorpusStage(PairStage):
-    """A corpus that is tested, beside a queue in a SQLite file. Say how it is opened by `open_corpus`."""
+    """A corpus under test, with a queue in a SQLite file. Define `open_corpus` to open it."""
 
     async def open_halves(self, place: TwoPlaces) -> tuple[Corpus, JobStore]:
         """Open both halves."""

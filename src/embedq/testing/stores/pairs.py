@@ -1,4 +1,4 @@
-"""Rule 11: what may happen between two databases, and must not matter."""
+"""Rule 11: failures between two databases that must not matter."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,14 +44,14 @@ class PairFacts(PairStage):
 
     @pytest_asyncio.fixture
     async def halves(self, store: Store, place: TwoPlaces) -> AsyncIterator[Halves]:
-        """Open both halves once more, to do one step without the next."""
+        """Open both halves again, to do one step without the next."""
         del store
         corpus, queue = await self.open_halves(place)
         yield corpus, queue
         await asyncio.gather(corpus.close(), queue.close())
 
     async def test_a_put_that_never_reached_the_queue_is_found(self, store: Store, halves: Halves) -> None:
-        """A writer dies between the two: the record is there, and the reconciler gives it its job."""
+        """A writer dies between the two: the record exists, and the reconciler gives it its job."""
         await halves[0].put(NOTES, [NewRecord(id=A, text="A")], now=NOON)
 
         assert await take(store) == []
@@ -62,7 +62,7 @@ class PairFacts(PairStage):
         assert await _reconciled(store) == 0
 
     async def test_a_put_that_is_repeated_needs_no_reconciler(self, store: Store, halves: Halves) -> None:
-        """The writer that died comes back and writes the same: this time the queue hears of it."""
+        """The writer that died restarts and writes the same: this time the queue gets it."""
         await halves[0].put(NOTES, [NewRecord(id=A, text="A")], now=NOON)
 
         receipt = await write(store, "A")
@@ -71,7 +71,7 @@ class PairFacts(PairStage):
         assert (await take_one(store)).text == "A"
 
     async def test_an_edit_that_never_reached_the_queue_is_not_lost(self, store: Store, halves: Halves) -> None:
-        """Its job runs on the old text: what it brings is refused, and it runs again on the new one."""
+        """Its job runs on the old text: the result is refused, and it runs again on the new one."""
         await write(store, "A")
         lease = await take_one(store)
         await halves[0].put(NOTES, [NewRecord(id=A, text="B")], now=NOON)
@@ -83,7 +83,7 @@ class PairFacts(PairStage):
         assert await has_vector_of(store, "B")
 
     async def test_a_dead_letter_of_another_text_hides_no_edit(self, store: Store, halves: Halves) -> None:
-        """A worker fails with the old text while the edit's word is lost on its way: no dead letter, and B is tried."""
+        """A worker fails with the old text while the edit's enqueue is lost: no dead letter, and B is tried."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await halves[0].put(NOTES, [NewRecord(id=A, text="B")], now=NOON)
@@ -93,8 +93,8 @@ class PairFacts(PairStage):
         assert (await job_of(store, receipt)).status is JobStatus.PENDING
         assert (await take_one(store)).text == "B"
 
-    async def test_a_dead_letter_of_before_hides_no_edit(self, store: Store, halves: Halves) -> None:
-        """A text is given up on, then edited, and the word of it is lost: the reconciler finds it."""
+    async def test_an_older_dead_letter_hides_no_edit(self, store: Store, halves: Halves) -> None:
+        """A text is given up on, then edited, and its enqueue is lost: the reconciler finds it."""
         await write(store, "A")
         await store.settle([failed(await take_one(store))], now=NOON)
         await halves[0].put(NOTES, [NewRecord(id=A, text="B")], now=NOON)
@@ -104,7 +104,7 @@ class PairFacts(PairStage):
         assert (await take_one(store)).text == "B"
 
     async def test_enqueues_may_arrive_in_any_order(self, store: Store, halves: Halves) -> None:
-        """The word of B comes before that of A, though B is the newer text: it is embedded once, and that is all."""
+        """The enqueue of B comes before that of A, though B is the newer text: it is embedded once, and that is all."""
         corpus, queue = halves
         first, second = await _put(corpus, "A"), await _put(corpus, "B")
         await queue.enqueue(NOTES, [_arm(second)], now=NOON)
@@ -117,7 +117,7 @@ class PairFacts(PairStage):
         assert await _reconciled(store) == 0
 
     async def test_a_lease_has_the_hash_of_the_text_it_read(self, store: Store, halves: Halves) -> None:
-        """Never that of the job: the job was armed for A, the record says B, and then A again."""
+        """Never that of the job: the job was armed for A, the record has B, and then A again."""
         corpus, queue = halves
         first = await _put(corpus, "A")
         await _put(corpus, "B")
@@ -133,7 +133,7 @@ class PairFacts(PairStage):
         assert await has_vector_of(store, "A")
 
     async def test_the_corpus_says_what_is_new_and_not_the_job(self, store: Store, halves: Halves) -> None:
-        """The job was last armed for A, but B was embedded: putting A is news all the same."""
+        """The job was last armed for A, but B was embedded: putting A is a change all the same."""
         corpus, queue = halves
         first, second = await _put(corpus, "A"), await _put(corpus, "B")
         await queue.enqueue(NOTES, [_arm(second)], now=NOON)
@@ -147,7 +147,7 @@ class PairFacts(PairStage):
         assert await has_vector_of(store, "A")
 
     async def test_a_stale_worker_changes_nothing_in_the_queue(self, store: Store) -> None:
-        """What it brings for the current text is stored, but the job is another's."""
+        """What it returns for the current text is stored, but the job is another's."""
         await write(store, "A")
         stale = await take_one(store)
         await store.rescue(dead=[WorkerId("w1")], now=NOON)
@@ -171,8 +171,8 @@ class PairFacts(PairStage):
         assert await store.get(NOTES, [A]) == []
         assert await take(store) == []
 
-    async def test_a_word_of_deletion_that_comes_late_costs_only_time(self, store: Store, halves: Halves) -> None:
-        """The record is back when its job is cancelled for its deletion: the reconciler gives it another chance."""
+    async def test_a_late_withdrawal_costs_only_time(self, store: Store, halves: Halves) -> None:
+        """The record exists again when its job is cancelled for its deletion: the reconciler gives it another job."""
         await write(store, "A")
         await store.delete(NOTES, [A], now=NOON)
         await write(store, "A")
@@ -184,7 +184,7 @@ class PairFacts(PairStage):
         assert await has_vector_of(store, "A")
 
     async def test_a_cancel_is_for_the_text_that_the_corpus_has(self, store: Store, halves: Halves) -> None:
-        """The job was armed for A last, but the record says B: the reconciler does not undo the cancel."""
+        """The job was last armed for A, but the record has B: the reconciler does not undo the cancel."""
         corpus, queue = halves
         first, second = await _put(corpus, "A"), await _put(corpus, "B")
         await queue.enqueue(NOTES, [_arm(second)], now=NOON)
@@ -197,11 +197,11 @@ class PairFacts(PairStage):
         assert (await read(store)).reason is Reason.CANCELLED
 
     async def test_what_was_given_up_on_is_noted_after_a_crash_too(self, store: Store, halves: Halves) -> None:
-        """The queue has the dead letter, the record does not know yet: a walk tells it, and a purge hides nothing."""
+        """The queue has the dead letter, the record lacks the note: a walk adds it, and a purge hides nothing."""
         corpus, queue = halves
         await write(store, "A")
         lease = await take_one(store)
-        await queue.settle([failed(lease)], await corpus.store([failed(lease)], now=NOON), now=NOON)  # type: ignore[arg-type]  # nobody holds it
+        await queue.settle([failed(lease)], await corpus.store([failed(lease)], now=NOON), now=NOON)  # type: ignore[arg-type]  # not locked
 
         assert await _reconciled(store) == 0
         while await store.purge(older_than=timedelta(0), now=NOON + DAY):
@@ -210,10 +210,10 @@ class PairFacts(PairStage):
         assert (await read(store)).reason is Reason.PERMANENT_ERROR
         assert await _reconciled(store) == 0
 
-    async def test_a_corpus_that_does_not_answer_gets_nobody_charged(self, store: Store, halves: Halves) -> None:
-        """The leases go back, and nothing is counted against their jobs."""
+    async def test_a_corpus_that_does_not_answer_charges_no_attempt(self, store: Store, halves: Halves) -> None:
+        """The leases are released, and nothing is charged to their jobs."""
         receipt = await write(store, "A")
-        broken = PairStore(_Silent(halves[0]), halves[1])  # type: ignore[arg-type]  # it answers to all but one
+        broken = PairStore(_Silent(halves[0]), halves[1])  # type: ignore[arg-type]  # it implements all but one call
         ask = Ask(worker=WorkerId("w1"), spaces=[space.id for space in await store.spaces()], limit=1, span=LEASE)
 
         try:
@@ -229,7 +229,7 @@ class PairFacts(PairStage):
     async def test_an_empty_queue_is_filled_without_paying_for_what_is_stored(
         self, store: Store, halves: Halves
     ) -> None:
-        """What the queue has lost, the corpus still knows: only what has no vector is embedded."""
+        """What the queue has lost, the corpus still has: only what has no vector is embedded."""
         await write_many(store, 4)
         await store.settle([done(lease) for lease in await take(store, limit=2)], now=NOON)
         [stale] = await take(store, limit=1)
@@ -246,7 +246,7 @@ class PairFacts(PairStage):
         assert await _reconciled(store) == 0
 
     async def test_a_vector_of_another_space_is_not_stored(self, store: Store, halves: Halves) -> None:
-        """A lease of before a collection was declared with another embedder: its record is none of that space."""
+        """A lease from before a collection was declared with another embedder: its record is not in that space."""
         await write(store, "A")
         lease = await take_one(store)
         elsewhere = lease._replace(space=type(lease.space)("fake:another@0/1"))
@@ -257,7 +257,7 @@ class PairFacts(PairStage):
 
 
 class _Silent:
-    """A corpus that answers to everything, but has no texts just now."""
+    """A corpus that answers every call, but cannot return texts."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
@@ -283,5 +283,5 @@ async def _states(halves: Halves, count: int) -> dict[RecordId, JobState]:
 
 
 async def _reconciled(store: Store) -> int:
-    """Walk as upkeep does."""
+    """Reconcile as upkeep does."""
     return (await Reconcile(store, Telemetry(), one_database=False).walk(now=NOON))[NOTES]

@@ -1,4 +1,4 @@
-"""The twelve promises, as far as a store keeps them; the worker's and the processes' share is tested with those."""
+"""The twelve promises, as far as a store keeps them; the worker's and the processes' part is tested with those."""
 
 from datetime import timedelta
 
@@ -63,7 +63,7 @@ class PromiseFacts(Stage):
         assert not any(missing.needs_job for missing in await store.missing(NOTES, limit=100))
 
     async def test_1_the_reconciler_never_finds_anything(self, store: Store) -> None:
-        """On one database no sequence of acts leaves a live record with neither vector nor job nor dead letter."""
+        """On one database no sequence of calls leaves a live record with neither vector nor job nor dead letter."""
         await write(store, "A")
         lease = await take_one(store)
         await store.delete(NOTES, [RecordId("a")], now=NOON)
@@ -77,7 +77,7 @@ class PromiseFacts(Stage):
         assert [found.needs_job for found in missing] == [False]
         assert await store.reconcile(NOTES, [RecordId("a")], now=LATE) == 0
 
-    async def test_2_a_leased_job_is_nobody_elses(self, store: Store, other: Store) -> None:
+    async def test_2_a_leased_job_is_not_leased_again(self, store: Store, other: Store) -> None:
         """Two workers never hold one job."""
         await write(store, "A")
 
@@ -87,7 +87,7 @@ class PromiseFacts(Stage):
         assert (len(first), len(second)) == (1, 0)
 
     async def test_2_tokens_only_grow(self, store: Store) -> None:
-        """Every lease of a job shows a larger token than the one before."""
+        """Every lease of a job has a larger token than the one before."""
         await write(store, "A")
         tokens = []
         for turn in range(3):
@@ -98,7 +98,7 @@ class PromiseFacts(Stage):
         assert tokens == sorted(set(tokens))
 
     async def test_3_a_vector_is_stored_only_under_its_own_text(self, store: Store) -> None:
-        """An edit between lease and settle keeps the old vector out."""
+        """An edit between lease and settle keeps the old vector from being stored."""
         await write(store, "A")
         lease = await take_one(store)
         await write(store, "B")
@@ -109,7 +109,7 @@ class PromiseFacts(Stage):
         assert await has_vector_of(store, "B")
 
     async def test_5_attempts_count_failures_not_leases(self, store: Store) -> None:
-        """A lease that is handed back or runs out costs no attempt."""
+        """A lease that is released or expires costs no attempt."""
         receipt = await write(store, "A")
         await store.settle([Released(await take_one(store))], now=NOON)
         await take_one(store)
@@ -120,7 +120,7 @@ class PromiseFacts(Stage):
         assert (job.attempts, job.crashes) == (0, 1)
 
     async def test_5_five_crashes_make_a_dead_letter(self, store: Store) -> None:
-        """A job that takes its worker down five times is given up on, and says why."""
+        """A job that crashes its worker five times is given up on, and says why."""
         receipt = await write(store, "A")
         for crash in range(5):
             await take_one(store, at=NOON + crash * 2 * LEASE)
@@ -134,7 +134,7 @@ class PromiseFacts(Stage):
         assert (await read(store)).reason is Reason.CRASH_LOOP
 
     async def test_5_a_late_done_saves_a_crash_loop(self, store: Store) -> None:
-        """The fifth worker was only slow: its vector is taken, and the dead letter is none."""
+        """The fifth worker was only slow: its vector is accepted, and the dead letter is completed."""
         receipt = await write(store, "A")
         for crash in range(5):
             lease = await take_one(store, at=NOON + crash * 2 * LEASE)
@@ -146,7 +146,7 @@ class PromiseFacts(Stage):
         assert (await read(store)).embedding_status is EmbeddingStatus.EMBEDDED
 
     async def test_5_any_settle_ends_the_count_of_crashes(self, store: Store) -> None:
-        """A worker that lived to say something has not crashed."""
+        """A worker that settled has not crashed."""
         receipt = await write(store, "A")
         await take_one(store)
         await store.rescue(now=LATE)
@@ -155,7 +155,7 @@ class PromiseFacts(Stage):
         assert (await job_of(store, receipt)).crashes == 0
 
     async def test_6_not_now_costs_no_attempt(self, store: Store) -> None:
-        """A refused batch comes back whole, uncharged, when its time has come."""
+        """A refused batch is leased again whole, uncharged, when it is due."""
         await write_many(store, 5)
         leases = await take(store)
         await store.settle([Released(lease, after=MINUTE, refused=FAULT) for lease in leases], now=NOON)
@@ -174,7 +174,7 @@ class PromiseFacts(Stage):
         assert len(await take(other, at=NOON + MINUTE)) == 1
 
     async def test_6_an_hour_of_refusals_is_a_quota_letter(self, store: Store) -> None:
-        """Refused for the whole window without one success: a dead letter that is replayed by itself a day later."""
+        """Refused for the whole window without one success: a dead letter, replayed automatically a day later."""
         receipt = await write(store, "A")
         for minutes in (0, 30, 60):
             at = NOON + minutes * MINUTE
@@ -187,7 +187,7 @@ class PromiseFacts(Stage):
         assert (await job_of(store, receipt)).status is JobStatus.PENDING
 
     async def test_6_one_success_ends_the_throttle_window(self, store: Store) -> None:
-        """A provider that still serves somebody has not cut us off."""
+        """A provider that still serves some requests has not cut us off."""
         receipt = await write(store, "A", "a")
         await store.settle([Released(await take_one(store), refused=FAULT, after=2 * HOUR)], now=NOON)
         served = NOON + HOUR + MINUTE
@@ -199,7 +199,7 @@ class PromiseFacts(Stage):
 
         assert (await job_of(store, receipt)).status is JobStatus.PENDING
 
-    async def test_6_the_window_begins_anew_after_a_success(self, store: Store) -> None:
+    async def test_6_the_window_restarts_after_a_success(self, store: Store) -> None:
         """An hour of refusals after the last success is as long as any other."""
         receipt = await write(store, "A", "a")
         await store.settle([Released(await take_one(store), refused=FAULT, after=2 * HOUR)], now=NOON)
@@ -211,7 +211,7 @@ class PromiseFacts(Stage):
         assert (await job_of(store, receipt)).reason is Reason.QUOTA
 
     async def test_6_the_budget_is_one_for_all_processes(self, store: Store, other: Store) -> None:
-        """No span of the budget's length sees more requests than it allows."""
+        """No window exceeds the budget's requests."""
         space = await space_of(store)
         budget = Budget(requests=3, interval=MINUTE)
         taken = [await which.take(space, budget, now=NOON) for which in (store, other, store)]
@@ -247,7 +247,7 @@ class PromiseFacts(Stage):
         assert set(known) == {lease.hash for lease in leases}
 
     async def test_8_a_vector_of_another_space_is_not_known(self, store: Store) -> None:
-        """Vectors of two spaces never meet, neither those of records nor those that were kept as spares."""
+        """Vectors of two spaces are never mixed, neither those of records nor spare ones."""
         await write(store, "A", "a")
         await write(store, "B", "b")
         leases = await take(store)
@@ -259,7 +259,7 @@ class PromiseFacts(Stage):
         assert await store.known(other.space.id, [lease.hash for lease in leases]) == {}
 
     async def test_8_putting_the_same_again_queues_nothing(self, store: Store) -> None:
-        """The answer is the same job."""
+        """The answer has the same job."""
         first = await write(store, "A")
         await embed_all(store)
 
@@ -270,7 +270,7 @@ class PromiseFacts(Stage):
         assert await take(store) == []
 
     async def test_8_the_same_text_put_while_its_job_runs_is_paid_once(self, store: Store) -> None:
-        """It is no edit: the job that runs is the one, and its answer completes it."""
+        """It is no edit: the running job is the one, and its answer completes it."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await write(store, "A")
@@ -317,8 +317,8 @@ class PromiseFacts(Stage):
         assert len(await take(store, at=NOON - HOUR)) == 1
         assert await store.take(space, budget, now=NOON - HOUR) == timedelta(0)
 
-    async def test_10_a_hold_of_before_the_clock_was_set_back_is_over(self, store: Store) -> None:
-        """A short hold after it does not bring the old one back."""
+    async def test_10_a_hold_from_before_the_clock_was_set_back_is_over(self, store: Store) -> None:
+        """A short hold after it does not restore the old one."""
         space = await space_of(store)
         await store.hold(space, MINUTE, now=NOON)
 
@@ -327,7 +327,7 @@ class PromiseFacts(Stage):
         assert await store.take(space, None, now=NOON - HOUR + 20 * SECOND) == timedelta(0)
 
     async def test_11_pause_is_seen_by_every_process(self, store: Store, other: Store) -> None:
-        """Pause lives in the database."""
+        """Pause is stored in the database."""
         await write(store, "A")
         await store.pause()
 
@@ -338,7 +338,7 @@ class PromiseFacts(Stage):
         assert len(await take(store)) == 1
 
     async def test_11_a_settle_goes_on_while_paused(self, store: Store) -> None:
-        """What is under way may end; the next batch is not given out."""
+        """What is in progress may end; the next batch is not leased."""
         await write(store, "A", "a")
         lease = await take_one(store)
         await write(store, "B", "b")

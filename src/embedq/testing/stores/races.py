@@ -1,4 +1,4 @@
-"""What must hold when everything happens at once."""
+"""What must hold under concurrency."""
 
 import asyncio
 from collections import Counter
@@ -27,10 +27,10 @@ from embedq.testing.stores.stage import (
 
 
 class RaceFacts(Stage):
-    """Real concurrency: several openings of one database, many tasks on each."""
+    """Real concurrency: one database opened several times, many tasks on each."""
 
     async def test_twenty_workers_lease_five_hundred_jobs_once_each(self, store: Store, other: Store) -> None:
-        """Nobody gets what another has, and nothing is left over."""
+        """No job is leased twice, and nothing is left over."""
         await write_many(store, 500)
         leased: Counter[JobId] = Counter()
 
@@ -105,10 +105,10 @@ class RaceFacts(Stage):
         assert {record.id for record in await store.get(NOTES, ids)} == set(ids) - set(ids[::3])
 
     async def test_counts_add_up(self, store: Store, other: Store) -> None:
-        """Whatever happens, the sums are what a walk through the jobs finds."""
+        """Whatever happens, the sums are what a scan of the jobs finds."""
         await write_many(store, 60)
 
-        async def stir(which: Store, seed: int, at: datetime) -> None:
+        async def change(which: Store, seed: int, at: datetime) -> None:
             for step in range(12):
                 leases = await take(which, f"w{seed}", at=at, limit=4)
                 ends = [_end(lease, step + n + seed) for n, lease in enumerate(leases)]
@@ -116,7 +116,7 @@ class RaceFacts(Stage):
                 await write(which, f"new {step}", f"r{step * seed % 60}", at=at)
                 await which.delete(NOTES, [RecordId(f"r{(step * 7 + seed) % 60}")], now=at)
 
-        await asyncio.gather(stir(store, 1, NOON), stir(other, 2, NOON), stir(store, 3, NOON))
+        await asyncio.gather(change(store, 1, NOON), change(other, 2, NOON), change(store, 3, NOON))
         await take(store, "holder", limit=3)
 
         counts = (await store.counts())[NOTES]
@@ -130,7 +130,7 @@ class RaceFacts(Stage):
         assert (counts.records, counts.missing) == (len(records), len(missing))
 
     async def test_the_budget_holds_for_all_who_ask_at_once(self, store: Store, other: Store) -> None:
-        """Forty calls from two processes in one moment: as many may go as the budget says, and no more."""
+        """Forty calls from two processes at once: as many may go as the budget says, and no more."""
         space, budget = await space_of(store), Budget(requests=5, interval=MINUTE)
         for round_ in range(10):
             at = NOON + round_ * 2 * MINUTE
@@ -141,7 +141,7 @@ class RaceFacts(Stage):
             assert waits.count(timedelta(0)) == 5
 
     async def test_neither_bound_is_exceeded_by_all_who_ask_at_once(self, store: Store, other: Store) -> None:
-        """Calls of one to seven tokens from two processes: no more requests and tokens go than both bounds allow."""
+        """Calls of one to seven tokens from two processes: no more requests and tokens go than both limits allow."""
         space, budget = await space_of(store), Budget(requests=8, tokens=25, interval=MINUTE)
         for round_ in range(10):
             at = NOON + round_ * 2 * MINUTE
@@ -170,5 +170,5 @@ class RaceFacts(Stage):
 
 
 def _end(lease: Lease, turn: int) -> Outcome:
-    """End attempts in turns: well, badly, for good."""
+    """End attempts in turns: successfully, with a retry, with a permanent failure."""
     return (done(lease), retry(lease), failed(lease))[turn % 3]

@@ -1,4 +1,4 @@
-"""What breaks without the rules: each trace of RULES.md's last table, as a fact that holds."""
+"""What breaks without the rules: each trace of RULES.md's last table, as a test."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ from embedq.testing.stores.stage import (
 
 
 class RuleFacts(Stage):
-    """One fact per row."""
+    """One test per row."""
 
     async def test_a_stale_done_does_not_complete(self, store: Store) -> None:
         """An edit while its job runs is not lost: the job runs again."""
@@ -60,7 +60,7 @@ class RuleFacts(Stage):
         assert (await take_one(store)).attempts == 0
 
     async def test_a_force_while_the_job_runs_is_not_lost(self, store: Store) -> None:
-        """The hash alone does not tell that somebody wants the vector anew: `armed` does."""
+        """The hash alone does not show that the vector was requested again: `armed` does."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await store.enqueue(NOTES, [RecordId("a")], force=True, now=NOON)
@@ -68,12 +68,12 @@ class RuleFacts(Stage):
         await store.settle([done(lease)], now=NOON)
 
         assert (await job_of(store, receipt)).status is JobStatus.PENDING
-        assert await has_vector_of(store, "A")  # it fits, so it serves meanwhile
+        assert await has_vector_of(store, "A")  # it fits, so it is used meanwhile
         again = await take_one(store)
         assert again.forced
 
     async def test_a_failure_of_before_a_force_costs_nothing(self, store: Store) -> None:
-        """The text is the same, but somebody wants it tried anew: neither attempt nor dead letter nor wait."""
+        """The text is the same, but it was requested again: neither attempt nor dead letter nor wait."""
         receipt = await write(store, "A")
         for outcome in (retry, failed):
             lease = await take_one(store)
@@ -98,8 +98,8 @@ class RuleFacts(Stage):
         assert settled.jobs == frozenset()
         assert (await job_of(store, receipt)).status is JobStatus.CANCELLED
 
-    async def test_a_retry_told_twice_counts_once(self, store: Store) -> None:
-        """The answer to a retry was lost and it is told again: one failure."""
+    async def test_a_retry_settled_twice_counts_once(self, store: Store) -> None:
+        """The answer to a retry was lost and it is settled again: one failure."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await store.settle([retry(lease)], now=NOON)
@@ -108,7 +108,7 @@ class RuleFacts(Stage):
 
         assert (await job_of(store, receipt)).attempts == 1
 
-    async def test_a_done_told_twice_changes_nothing(self, store: Store) -> None:
+    async def test_a_done_settled_twice_changes_nothing(self, store: Store) -> None:
         """A completed job never changes by settle."""
         receipt = await write(store, "A")
         lease = await take_one(store)
@@ -120,8 +120,8 @@ class RuleFacts(Stage):
         assert settled.jobs == frozenset()
         assert (job.status, job.completed_at) == (JobStatus.COMPLETED, NOON)
 
-    async def test_a_late_done_is_taken_if_nobody_leased_since(self, store: Store) -> None:
-        """A paid result is not thrown away because its lease ran out."""
+    async def test_a_late_done_is_accepted_if_it_was_not_leased_since(self, store: Store) -> None:
+        """A paid result is not discarded because its lease expired."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await store.rescue(now=LATE)
@@ -133,7 +133,7 @@ class RuleFacts(Stage):
         assert await take(store, at=LATE) == []
 
     async def test_a_late_done_is_refused_once_another_had_the_lease(self, store: Store) -> None:
-        """Rescued, leased by another and handed back: the first lease is not the last any more."""
+        """Rescued, leased by another and released: the first lease is not the last any more."""
         receipt = await write(store, "A")
         stale = await take_one(store, "w1")
         await store.rescue(now=LATE)
@@ -146,7 +146,7 @@ class RuleFacts(Stage):
         assert list(await store.known(stale.space, [stale.hash])) == [stale.hash]  # but it is not paid for again
 
     async def test_a_done_after_its_own_failure_changes_nothing(self, store: Store) -> None:
-        """What a worker itself has given up on is a dead letter, whatever the same lease says later."""
+        """What a worker itself has given up on is a dead letter, whatever the same lease reports later."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await store.settle([failed(lease)], now=NOON)
@@ -155,10 +155,10 @@ class RuleFacts(Stage):
 
         assert settled.jobs == frozenset()
         assert (await job_of(store, receipt)).status is JobStatus.FAILED
-        assert ((await read(store)).vector is None) == self.one_database  # a pair's corpus knows of no lease [11]
+        assert ((await read(store)).vector is None) == self.one_database  # a pair's corpus does not know leases [11]
 
     async def test_rescue_does_not_resurrect_a_completed_job(self, store: Store) -> None:
-        """Rescue tests and writes at once."""
+        """Rescue checks and writes in one step."""
         receipt = await write(store, "A")
         lease = await take_one(store)
         await store.settle([done(lease)], now=LATE)
@@ -208,7 +208,7 @@ class RuleFacts(Stage):
         assert await has_vector_of(store, "A")
 
     async def test_reconcile_does_not_undo_a_cancel(self, store: Store) -> None:
-        """A person's word stands until the text changes."""
+        """An operator's decision stands until the text changes."""
         receipt = await write(store, "A")
         assert receipt.job_id
         await store.cancel(receipt.job_id, now=NOON)
@@ -245,7 +245,7 @@ class RuleFacts(Stage):
         assert await take(store) == []
 
     async def test_a_text_that_comes_back_arms_the_job_on_its_way(self, store: Store) -> None:
-        """A vector of it is there, but a job of the text between waits: it is due now, and nothing is charged to it."""
+        """It has a vector, but a job of the text in between waits: it is due now, and nothing is charged to it."""
         await write(store, "A")
         await embed_all(store)
         await write(store, "B")
@@ -257,7 +257,7 @@ class RuleFacts(Stage):
         assert (lease.text, lease.current, lease.attempts) == ("A", True, 0)
 
     async def test_the_lease_takes_text_and_hash_from_the_record(self, store: Store) -> None:
-        """What the vector is stored under is the hash of the text that was read with it."""
+        """The vector is stored under the hash of the text that was read with it."""
         await write(store, "A")
         await write(store, "B")
         lease = await take_one(store)
@@ -269,7 +269,7 @@ class RuleFacts(Stage):
         assert (await take_one(store)).text == "A"
 
     async def test_a_spare_vector_is_reused(self, store: Store) -> None:
-        """A valid vector that was paid for enters the cache whatever became of its record."""
+        """A valid vector that was paid for is kept for reuse whatever became of its record."""
         await write(store, "A")
         lease = await take_one(store)
         await write(store, "B")
@@ -280,7 +280,7 @@ class RuleFacts(Stage):
         assert list(known) == [lease.hash]
 
     async def test_a_number_is_never_used_again(self, store: Store) -> None:
-        """A stale lease cannot act on a job that came after the one it knew."""
+        """A stale lease cannot act on a job that was created after the one it held."""
         await write(store, "A")
         stale = await take_one(store)
         await store.settle([done(stale)], now=NOON)

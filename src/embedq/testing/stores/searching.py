@@ -67,7 +67,7 @@ class SearchFacts(Stage):
         assert (stale.text, stale.stale) == ("B", True)
 
     async def test_a_deleted_record_takes_no_place_among_the_nearest(self, store: Store, other: Store) -> None:
-        """Where the nearest of all are gone, there are still as many hits as were asked for."""
+        """Where the nearest ones are deleted, there are still as many hits as requested."""
         await write_many(store, 8)
         await embed_all(store)
         query = Query(k=3)
@@ -84,7 +84,7 @@ class SearchFacts(Stage):
             assert found.isdisjoint(nearest)
 
     async def test_a_deleted_record_is_not_found(self, store: Store, other: Store) -> None:
-        """By neither way, in neither process; a record that comes back is."""
+        """By neither search, in neither process; a record that is put again is."""
         await write_many(store, 3)
         await embed_all(store)
         await other.search_vector(NOTES, vector_of("text r 1"), Query(k=3))
@@ -133,7 +133,7 @@ class SearchFacts(Stage):
         ],
     )
     async def test_a_filter_means_what_it_says(self, store: Store, wanted: dict[str, object], found: set[str]) -> None:
-        """A number is a number, true is not 1, a list holds its items, several filters all hold."""
+        """A number is a number, true is not 1, a list contains its items, several filters all apply."""
         values: dict[str, dict[str, object]] = {
             "int": {"n": 1},
             "bool": {"n": True},
@@ -151,7 +151,7 @@ class SearchFacts(Stage):
         assert {hit.id for hit in hits} == found
 
     async def test_tenants_do_not_see_each_other(self, store: Store) -> None:
-        """With a tenant named, only its records answer."""
+        """With a tenant given, only its records are found."""
         for tenant in ("one", "two"):
             records = [NewRecord(id=RecordId(f"{tenant}{n}"), text=f"text {n}", tenant=tenant) for n in range(5)]
             await store.put(NOTES, records, now=NOON)
@@ -165,7 +165,7 @@ class SearchFacts(Stage):
         assert len(hits) == len(words) == 5
 
     async def test_words_find_current_texts_only(self, store: Store) -> None:
-        """An edit takes the old words out, in the same commit."""
+        """An edit removes the old words, in the same commit."""
         await write(store, "weaving on a loom")
         await write(store, "spinning a yarn")
 
@@ -184,7 +184,7 @@ class SearchFacts(Stage):
 
     @pytest.mark.parametrize("words", HOSTILE)
     async def test_a_query_is_words_never_syntax(self, store: Store, words: str) -> None:
-        """Nothing a person types breaks the search."""
+        """No input breaks the search."""
         await write(store, f"something {words} else", "with")
         await write(store, "plain", "without")
 
@@ -193,7 +193,7 @@ class SearchFacts(Stage):
         assert [hit.id for hit in hits] == ["with"]
 
     async def test_two_puts_of_one_record_at_once_leave_one_text(self, store: Store) -> None:
-        """The word index holds what the record holds, also when edits share a commit."""
+        """The word index has what the record has, also when edits share a commit."""
         await write(store, "zero")
         await asyncio.gather(*(write(store, f"word{n} all") for n in range(20)))
         [hit] = await store.search_words(NOTES, "all", Query())
@@ -203,14 +203,14 @@ class SearchFacts(Stage):
         assert [f"word{n} all" for n in found] == [hit.text]
         assert await store.search_words(NOTES, "zero", Query()) == []
 
-    async def test_nothing_there_is_found_nowhere(self, store: Store) -> None:
-        """An empty collection answers with nothing, not with an error."""
+    async def test_an_empty_collection_has_no_hits(self, store: Store) -> None:
+        """An empty collection returns nothing, not an error."""
         assert await store.search_vector(NOTES, vector_of("A"), Query()) == []
         assert await store.search_words(NOTES, "A", Query()) == []
         assert await store.search_words(NOTES, "  ", Query()) == []
 
     async def test_a_vector_of_another_space_is_refused(self, store: Store) -> None:
-        """A collection that was declared anew with another embedder never answers with that one's cosines."""
+        """A collection that was declared again with another embedder never returns the old one's cosines."""
         await write(store, "A")
         await embed_all(store)
         [space] = await store.spaces()
@@ -221,7 +221,7 @@ class SearchFacts(Stage):
             await store.search_vector(NOTES, vector_of("A"), other)
 
     async def test_an_answer_shows_live_records_as_they_are_now(self, store: Store) -> None:
-        """In the order asked for, each once, and whether their vectors are current; beside it, the freshness."""
+        """In the order requested, each once, and whether their vectors are current; beside it, the freshness."""
         await write_many(store, 3)
         await embed_all(store)
         await write(store, "edited", "r1")
@@ -234,7 +234,7 @@ class SearchFacts(Stage):
         assert (fresh.coverage, fresh.pending) == (0.5, 1)
 
     async def test_an_answer_that_is_too_large_is_not_shown(self, store: Store) -> None:
-        """One record is always shown; several only up to the bound."""
+        """One record is always shown; several only up to the limit."""
         await write(store, "A" * 100, "a")
         await write(store, "B" * 100, "b")
         both = [RecordId("a"), RecordId("b")]
@@ -246,7 +246,7 @@ class SearchFacts(Stage):
             assert [one.id for one in shown] == ids
 
     async def test_search_finds_records_of_its_collection_only(self, store: Store) -> None:
-        """Two collections may hold the same ids and texts."""
+        """Two collections may contain the same ids and texts."""
         await store.declare(declaration("others"), now=NOON)
         await store.put("others", [NewRecord(id=RecordId("x"), text="A")], now=NOON)
         await write(store, "A", "mine")

@@ -1,4 +1,4 @@
-"""What every fact about a store needs: an opened store, moments, and the few moves a test makes."""
+"""What every test of a store needs: an open store, moments, and a few helpers."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -37,25 +37,25 @@ from embedq.ports import Store
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
 LEASE = 5 * MINUTE
-LATE = NOON + LEASE + SECOND  # when a lease of noon has run out
+LATE = NOON + LEASE + SECOND  # when a lease of noon has expired
 NOTES = "notes"
 FAULT = Fault(ErrorCategory.TRANSIENT, "500", "the provider stumbled")
 DIMENSIONS = 8
 
 
 class Stage:
-    """Inherit a suite and say how your store is opened; `place` may be whatever your store needs."""
+    """Inherit a suite and define how your store is opened; `place` may be whatever your store needs."""
 
     pytestmark: ClassVar = [pytest.mark.asyncio]
     one_database: ClassVar[bool] = True  # corpus and queue commit together; False: they are a pair [11]
 
     async def open_store(self, place: Path) -> Store:
-        """Open the store; a second call with the same place opens the same database once more."""
+        """Open the store; a second call with the same place opens the same database again."""
         raise NotImplementedError(f"{type(self).__name__} must say how its store is opened at {place}")
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Path:
-        """Say where the database is."""
+        """Return where the database is."""
         return tmp_path
 
     @pytest_asyncio.fixture
@@ -79,26 +79,26 @@ class Stage:
 def declaration(name: str = NOTES, **changes: object) -> Declaration:
     """Declare a collection of the fake embedder."""
     plain = {"name": name, "embedder": EmbedderName(provider="fake", model="fake")}
-    return Declaration(**{**plain, **changes})  # type: ignore[arg-type]  # a test's own words
+    return Declaration(**{**plain, **changes})  # type: ignore[arg-type]  # a test's own values
 
 
 def vector_of(text: str) -> Vector:
-    """Make the vector that stands for a text in these tests."""
+    """Make the vector of a text in these tests."""
     return np.frombuffer(hash_of(text), dtype=np.uint8)[:DIMENSIONS].astype(np.float32) + 1
 
 
 def done(lease: Lease) -> Done:
-    """Embed what was leased."""
+    """Make a Done with the vector of what was leased."""
     return Done(lease, vector_of(lease.text or ""))
 
 
 def retry(lease: Lease, after: timedelta = SECOND) -> Retry:
-    """Fail once."""
+    """Make a Retry."""
     return Retry(lease, FAULT, after)
 
 
 def failed(lease: Lease) -> Failed:
-    """Fail for good."""
+    """Make a permanent Failed."""
     return Failed(lease, FAULT, Reason.PERMANENT_ERROR)
 
 
@@ -121,7 +121,7 @@ async def write_many(store: Store, count: int, *, at: datetime = NOON, prefix: s
 
 
 async def space_of(store: Store) -> SpaceId:
-    """Find the space that embeds the notes."""
+    """Return the space that embeds the notes."""
     [space] = [found.space for found in await store.collections() if found.declaration.name == NOTES]
     return space.id
 
@@ -136,7 +136,7 @@ async def take(
 
 
 async def take_one(store: Store, worker: str = "w1", *, at: datetime = NOON) -> Lease:
-    """Lease the one job there is."""
+    """Lease the only job."""
     [lease] = await take(store, worker, at=at)
     return lease
 
@@ -148,7 +148,7 @@ async def job_of(store: Store, receipt: Receipt) -> Job:
 
 
 async def read_job(store: Store, job: JobId) -> Job:
-    """Read a job that must be there."""
+    """Read a job that must exist."""
     found = await store.job(job)
     assert found is not None
     return found
@@ -167,7 +167,7 @@ async def has_vector_of(store: Store, text: str, id_: str = "a") -> bool:
 
 
 async def embed_all(store: Store, *, at: datetime = NOON) -> int:
-    """Work until nothing is left; answer with how many jobs it took."""
+    """Work until nothing is left; return how many jobs it took."""
     count = 0
     while leases := await take(store, at=at, limit=100):
         await store.settle([done(lease) for lease in leases], now=at)

@@ -1,4 +1,4 @@
-"""Whose records and jobs are listed and acted on: a tenant sees its own, page by page, and changes no others."""
+"""Which records and jobs are listed and acted on: a tenant sees its own, page by page, and changes no others."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ ROUNDS = 40  # of a race
 
 
 async def change_hands(store: Store) -> JobId:
-    """Let a record of ours be purged, and its id be put again by others; answer with the job, which is theirs now."""
+    """Purge a record of ours, and put its id again as another tenant; return the job, which is theirs now."""
     await store.delete(NOTES, [NAME], purge=True, now=NOON)
     [receipt] = await store.put(NOTES, [NewRecord(id=NAME, text="theirs", tenant=THEIRS)], now=NOON)
     assert receipt.job_id is not None
@@ -23,7 +23,7 @@ async def change_hands(store: Store) -> JobId:
 
 
 async def fill(store: Store) -> None:
-    """Put records of two tenants and of nobody, of every status each: embedded, failed, retrying, waiting in line."""
+    """Put records of two tenants and of none, of every status each: embedded, failed, retrying, queued."""
     for number in range(12):
         tenant = (OURS, THEIRS, None)[number % 3]
         record = NewRecord(id=RecordId(f"r{number:02}"), text=f"text {number}", tenant=tenant)
@@ -34,10 +34,10 @@ async def fill(store: Store) -> None:
 
 
 class TenantFacts(Stage):
-    """What a tenant is shown."""
+    """What a tenant can see and change."""
 
     async def test_records_are_listed_by_tenant(self, store: Store) -> None:
-        """Of every embedding status a tenant's own records are listed, all of them, and nobody else's."""
+        """Of every embedding status a tenant's own records are listed, all of them, and no others."""
         await fill(store)
         expected = {None: 4, "embedded": 1, "failed": 1, "pending": 2}
 
@@ -56,7 +56,7 @@ class TenantFacts(Stage):
         assert (await store.records(NOTES, tenant="nobody")).items == []
 
     async def test_jobs_are_listed_by_tenant(self, store: Store) -> None:
-        """Of every status a tenant's own jobs are listed, each with its tenant, and nobody else's."""
+        """Of every status a tenant's own jobs are listed, each with its tenant, and no others."""
         await fill(store)
         await take(store, limit=1)
         statuses = (None, *JobStatus)
@@ -92,7 +92,7 @@ class TenantFacts(Stage):
         assert await store.revive(JobFilter(status=JobStatus.FAILED, tenant="nobody"), now=NOON) == 0
 
     async def test_a_delete_leaves_what_is_anothers_by_now(self, store: Store) -> None:
-        """The tenant is compared where the record is taken, softly or for good."""
+        """The tenant is compared where the record is deleted, softly or permanently."""
         await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
         await change_hands(store)
 
@@ -102,7 +102,7 @@ class TenantFacts(Stage):
         assert await store.delete(NOTES, [NAME], tenant=THEIRS, now=NOON) == [NAME]
 
     async def test_an_enqueue_leaves_what_is_anothers_by_now(self, store: Store) -> None:
-        """It answers as if the record was not there, and arms nothing."""
+        """It answers as if the record did not exist, and arms nothing."""
         await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
         await change_hands(store)
         [lease] = await take(store)
@@ -115,7 +115,7 @@ class TenantFacts(Stage):
         assert (receipt.embedding_status, len(await take(store))) == (EmbeddingStatus.EMBEDDED, 1)
 
     async def test_a_cancel_leaves_what_is_anothers_by_now(self, store: Store) -> None:
-        """A job keeps its id when its record changes hands: to who had it before it is as if it was not there."""
+        """A job keeps its id when its record changes its tenant: for the former tenant it does not exist."""
         [ours] = await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
         job = await change_hands(store)
         assert job == ours.job_id
@@ -127,7 +127,7 @@ class TenantFacts(Stage):
         assert cancelled.status is JobStatus.CANCELLED
 
     async def test_a_revival_leaves_what_is_anothers_by_now(self, store: Store) -> None:
-        """One job that is named is armed again only for the tenant whose record it is about."""
+        """A job given by id is armed again only for its record's tenant."""
         await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)], now=NOON)
         job = await change_hands(store)
         [lease] = await take(store)
@@ -136,8 +136,8 @@ class TenantFacts(Stage):
         assert await store.revive(JobFilter(tenant=OURS), job=job, now=NOON) == 0
         assert await store.revive(JobFilter(tenant=THEIRS), job=job, now=NOON) == 1
 
-    async def test_a_tenants_act_never_meets_anothers_record(self, store: Store, other: Store) -> None:
-        """While a record changes hands its former tenant deletes it and cancels its job: in no order is it lost."""
+    async def test_a_tenant_never_changes_anothers_record(self, store: Store, other: Store) -> None:
+        """While a record changes its tenant the former one deletes it and cancels its job: in no order is it lost."""
         for _ in range(ROUNDS):
             [ours] = await store.put(NOTES, [NewRecord(id=NAME, text="ours", tenant=OURS)])
             assert ours.job_id is not None

@@ -1,4 +1,4 @@
-"""Waiting for work: whoever has found nothing is told when it is worth asking again."""
+"""Waiting for work: a worker that found nothing is woken when it is worth asking again."""
 
 import asyncio
 from datetime import timedelta
@@ -11,10 +11,10 @@ SOON = 3  # seconds: less than any store's poll
 
 
 class WaitingFacts(Stage):
-    """Facts about waiting."""
+    """Tests of waiting."""
 
     async def test_waiting_for_work_ends_when_there_is_some(self, store: Store, other: Store) -> None:
-        """A worker that waits is woken by a put in another process, long before its time-out."""
+        """A worker that waits is woken by a put in another process, long before its timeout."""
         waiting = await _waiting(store)
 
         await write(other, "A")
@@ -23,8 +23,8 @@ class WaitingFacts(Stage):
             await waiting
         assert len(await take(store)) == 1
 
-    async def test_waiting_for_work_ends_when_a_job_is_told_to_wait(self, store: Store) -> None:
-        """Whoever waits for all workers of a process must learn when the job that one of them failed at is due."""
+    async def test_waiting_for_work_ends_when_a_job_is_delayed(self, store: Store) -> None:
+        """A task that waits for all workers of a process must learn when the job that failed in one of them is due."""
         await write(store, "A")
         lease = await take_one(store)
         waiting = await _waiting(store)
@@ -36,11 +36,11 @@ class WaitingFacts(Stage):
 
 
 async def _waiting(store: Store) -> asyncio.Task[None]:
-    """Have a worker wait that has found nothing, once news of what was done before has gone round."""
-    calm, spent = timedelta(seconds=0.3), 0.0
-    while spent < calm.total_seconds():
+    """Start a wait after an empty lease, once earlier signals have been delivered."""
+    quiet, spent = timedelta(seconds=0.3), 0.0
+    while spent < quiet.total_seconds():
         assert await take(store) == []
         began = monotonic()
-        await store.wait_for_work(calm)
+        await store.wait_for_work(quiet)
         spent = monotonic() - began
     return asyncio.create_task(store.wait_for_work(timedelta(seconds=60)))

@@ -1,4 +1,4 @@
-"""Random walks: whatever happens in whatever order, the store is what the rules say."""
+"""Random walks: whatever happens in whatever order, the store behaves as the rules say."""
 
 import asyncio
 import os
@@ -14,8 +14,8 @@ from embedq.model import Counts, EmbedderName, Job, JobFilter, JobId, JobStatus,
 from embedq.ports import Store
 from embedq.testing.stores.acts import NAMES, Pair
 from embedq.testing.stores.model import JobRow, RecordRow, RulesModel
+from embedq.testing.stores.recording import RecordingStore
 from embedq.testing.stores.stage import DIMENSIONS, NOON, Stage, declaration, vector_of
-from embedq.testing.stores.telling import Telling
 
 WALKS = int(os.environ.get("EMBEDQ_WALKS", "50"))
 FIRST = int(os.environ.get("EMBEDQ_FIRST_WALK", "0"))
@@ -31,7 +31,7 @@ WEIGHTS = {
     "crash": 4,
     "refuse": 2,
     "settle": 24,
-    "tell_again": 4,
+    "settle_again": 4,
     "renew": 3,
     "pass_time": 6,
     "set_clock_back": 1,
@@ -44,7 +44,7 @@ WEIGHTS = {
     "hold": 2,
 }
 
-STILL = {"pass_time", "set_clock_back"}  # acts that touch no store
+CLOCK_ACTS = {"pass_time", "set_clock_back"}  # acts that call no store
 
 Step = tuple[str, int, int, int]
 
@@ -53,20 +53,20 @@ class WalkFacts(Stage):
     """The store against the model."""
 
     async def test_the_store_walks_as_the_rules_say(self, store: Store, other: Store) -> None:
-        """After every step of every walk, all that can be seen of the store is what the model says.
+        """After every step of every walk, all that is visible of the store is what the model says.
 
         `EMBEDQ_WALKS` sets how many walks are taken, `EMBEDQ_FIRST_WALK` the seed of the first.
         """
-        ground = Ground(store, other, one_database=self.one_database)
+        walker = Walker(store, other, one_database=self.one_database)
         for seed in range(FIRST, FIRST + WALKS):
             steps = walk_of(seed)
-            if await ground.walk(steps) is not None:
-                steps = await shortest(ground, steps)
-                raise AssertionError(f"walk {seed}: {await ground.walk(steps)}")
+            if await walker.walk(steps) is not None:
+                steps = await shortest(walker, steps)
+                raise AssertionError(f"walk {seed}: {await walker.walk(steps)}")
 
 
-class Ground:
-    """Where walks are taken: the same database for all of them, with new collections and spaces for each."""
+class Walker:
+    """Where walks run: the same database for all of them, with new collections and spaces for each."""
 
     def __init__(self, store: Store, other: Store, *, one_database: bool = True) -> None:
         """Walk on a store that is opened twice."""
@@ -75,18 +75,18 @@ class Ground:
         self._numbers = count()
 
     async def walk(self, steps: Sequence[Step]) -> str | None:
-        """Take a walk; answer with what went wrong, if anything did."""
+        """Run a walk; return what went wrong, if anything did."""
         pair = await self._begin()
         step: Step | None = None
         try:
             for step in steps:
                 await getattr(pair, step[0])(*step[1:])
-                if step[0] not in STILL:
+                if step[0] not in CLOCK_ACTS:
                     await check(pair)
             await check_upkeep(pair)
             assert await self._stores[0].misplaced() == [], "an open job is not in exactly one place"
         except AssertionError as error:
-            return "\n".join([f"{error} after", *pair.story, f"at {step}"])
+            return "\n".join([f"{error} after", *pair.calls, f"at {step}"])
         finally:
             await self.end(pair)
         return None
@@ -99,39 +99,41 @@ class Ground:
             found = await self._stores[0].declare(declaration(collection, embedder=embedder), now=NOON)
             await self._stores[0].learn(found.space.id, DIMENSIONS)
             spaces[collection] = found.space.id
-        story: list[str] = []
-        one, two = (cast("Store", Telling(store, name, story)) for store, name in zip(self._stores, "ab", strict=True))
-        return Pair(RulesModel(one_database=self._one_database), (one, two), spaces, story)
+        calls: list[str] = []
+        one, two = (
+            cast("Store", RecordingStore(store, name, calls)) for store, name in zip(self._stores, "ab", strict=True)
+        )
+        return Pair(RulesModel(one_database=self._one_database), (one, two), spaces, calls)
 
     async def end(self, pair: Pair) -> None:
-        """Leave nothing behind but numbers that were used."""
+        """Leave nothing behind but used numbers."""
         await self._stores[0].resume()
         for collection in pair.spaces:
             await self._stores[0].drop(collection, now=NOON)
 
 
 def walk_of(seed: int) -> list[Step]:
-    """Make a walk that is always the same for a seed. Each has its own habits, so that rare acts meet one another."""
-    dice = random.Random(seed)  # noqa: S311 a walk, not a secret
-    weights = [weight * dice.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
-    acts = dice.choices(list(WEIGHTS), weights, k=STEPS)
-    return [(act, dice.randrange(10_000), dice.randrange(10_000), dice.randrange(11**5)) for act in acts]
+    """Make the walk of a seed. Each has its own weights, so that rare acts meet one another."""
+    rng = random.Random(seed)  # noqa: S311 a walk, not a secret
+    weights = [weight * rng.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
+    acts = rng.choices(list(WEIGHTS), weights, k=STEPS)
+    return [(act, rng.randrange(10_000), rng.randrange(10_000), rng.randrange(11**5)) for act in acts]
 
 
-async def shortest(ground: Ground, steps: list[Step]) -> list[Step]:
-    """Drop steps, many at first and one at a time in the end, as long as the walk still goes wrong."""
+async def shortest(walker: Walker, steps: list[Step]) -> list[Step]:
+    """Remove steps, many at first and one at a time in the end, as long as the walk still fails."""
     size = len(steps) // 2
     while size:
         for start in range(len(steps) - size, -1, -1):
             fewer = steps[:start] + steps[start + size :]
-            if await ground.walk(fewer) is not None:
+            if await walker.walk(fewer) is not None:
                 steps = fewer
         size //= 2
     return steps
 
 
 async def check(pair: Pair) -> None:
-    """Compare everything that can be seen."""
+    """Compare everything that is visible."""
     store, model = pair.stores[0], pair.model
     page, counts, corpora = await asyncio.gather(
         store.jobs(JobFilter(), limit=100),
@@ -149,7 +151,7 @@ async def check(pair: Pair) -> None:
 
 
 async def check_upkeep(pair: Pair) -> None:
-    """Look at the end of a walk whether upkeep finds anything to mend."""
+    """Check at the end of a walk that upkeep finds nothing to repair."""
     for collection in pair.spaces:
         assert await pair.stores[0].recount(collection) == (0, None)
 
@@ -169,12 +171,12 @@ def _check_records(pair: Pair, collection: str, records: Sequence[Record]) -> No
 
 
 def _check_missing(pair: Pair, collection: str, missing: Sequence[Missing]) -> None:
-    """Compare what is missing; on one database nobody may be in need of a job."""
+    """Compare what is missing; on one database no record may need a job."""
     expected = {(row.name[1], row.needs_job) for row in pair.model.live(collection) if not row.current}
     assert {(found.id, found.needs_job) for found in missing} == expected, "other vectors are missing"
     in_need = {(collection, found.id) for found in missing if found.needs_job}
-    assert in_need <= pair.lied, "a live record has neither vector nor job nor dead letter"
-    pair.lied -= {name for name in pair.lied if name[0] == collection} - in_need
+    assert in_need <= pair.reported_gone, "a live record has neither vector nor job nor dead letter"
+    pair.reported_gone -= {name for name in pair.reported_gone if name[0] == collection} - in_need
 
 
 def _same_record(record: Record, row: RecordRow) -> None:

@@ -1,1 +1,1 @@
-"""Tables of applications as collections."""
+"""Application tables as collections."""

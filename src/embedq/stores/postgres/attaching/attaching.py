@@ -1,4 +1,4 @@
-"""Attaching tables and detaching them."""
+"""Attach and detach tables."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from embedq.errors import Conflict, NotFound, StoreError
 from embedq.model import Declaration
 from embedq.stores.postgres import collections
 from embedq.stores.postgres.attaching.installing import arrange, clear, remember_shape
-from embedq.stores.postgres.attaching.source import Source, look
+from embedq.stores.postgres.attaching.source import Source, inspect_table
 from embedq.stores.postgres.catalogue import FIND, Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -28,7 +28,7 @@ WITH made AS (
   VALUES ($1, $2::oid::regclass, $3, $4, $5, $6, $7, $8, $9, $10, (SELECT last_value FROM embedq.unnoted)) RETURNING id)
 INSERT INTO embedq.copying (attachment) SELECT id FROM made RETURNING attachment
 """
-# A column holds the vectors of one collection, or nobody could tell of which text they are.
+# A column holds the vectors of one collection, or it would be unclear which text they belong to.
 WRITES_INTO = """
 SELECT c.name FROM embedq.attachment a JOIN embedq.collection c ON c.id = a.collection
 WHERE a.source = $1::oid AND a.target = $2 AND a.collection <> $3
@@ -37,18 +37,18 @@ WALK_AGAIN = """
 UPDATE embedq.attachment SET walked_to = '', pruned_to = '', seen = 0, rows = $2
 WHERE id = $1 AND walked_to IS NULL AND pruned_to IS NULL
 """
-# From the start: whoever wrote to a column that was not watched, and has not committed yet, is waited for.
+# From the start: uncommitted transactions that wrote to a column before it was watched are waited for.
 ALTER = """
 UPDATE embedq.attachment SET source = $2::oid::regclass, keys = $3, texts = $4, attributes = $5, target = $6,
   tenant = $7, priority = $8, made_for = $9, rows = $10, walked_to = '', pruned_to = '', seen = 0,
   walk_after = pg_current_xact_id(), problem = NULL WHERE id = $1
 """
-# What is in the rows' own column as of now. It is taken after all triggers are there.
+# What the vector column holds now. It is read after all triggers exist.
 ADOPT = """
 UPDATE embedq.attachment SET adopting = pg_current_snapshot(), adopted = 0, walked_to = '', seen = 0 WHERE id = $1
 """
 IS_THERE = "SELECT EXISTS (SELECT FROM pg_class WHERE oid = $1)"
-# Deleted records of the collection that was there belong to nobody: their ids may be keys of the table.
+# Deleted records of the previous collection have no owner: their ids may be keys of the table.
 DISOWN = "UPDATE embedq.record SET tenant = NULL WHERE collection = $1 AND tenant IS NOT NULL"
 FORGET = [
     f"DELETE FROM embedq.{table} WHERE attachment = $1" for table in ("noted", "unplaced", "refused", "copying")
@@ -56,22 +56,22 @@ FORGET = [
 LOCK = "SELECT pg_advisory_xact_lock(1701667446, $1)"
 LOCK_SOURCE = "SELECT pg_advisory_xact_lock(1701667447, ($1::bigint & 2147483647)::int)"
 
-LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"  # who waits for a table keeps its writers waiting
+LOCK_TIMEOUT = "SET LOCAL lock_timeout = '200ms'"  # waiting for a table's lock blocks its writers
 BUSY = "55P03"
-PATIENCE, PAUSE = 30.0, 0.3  # seconds for a table's transactions to end, and between two tries
+WAIT_SECONDS, PAUSE = 30.0, 0.3  # seconds for a table's transactions to end, and between two tries
 
 
 class Busy(StoreError):
-    """Somebody is in the way just now."""
+    """The table is locked just now."""
 
 
 async def attach(
     database: Database, declaration: Declaration, wanted: Attachment, dimensions: int | None, *, adopt: bool
 ) -> None:
-    """Make a table a collection, or alter how it is one."""
+    """Make a table a collection, or change how it is attached."""
 
     async def work(db: Connection) -> None:
-        source = await look(db, wanted, dimensions)
+        source = await inspect_table(db, wanted, dimensions)
         before = await db.fetchrow(FIND, declaration.name)
         await _declare(db, declaration)
         home = await find(db, declaration.name)
@@ -85,16 +85,16 @@ async def attach(
         else:
             number = found["id"]
             await db.execute(LOCK, number)
-            await _go_on(db, home, found, wanted, source)
+            await _update(db, home, found, wanted, source)
         if adopt:
             await db.execute(ADOPT, number)
 
-    await _patiently(database, wanted.table, work)
+    await _with_lock_retries(database, wanted.table, work)
     database.catalogue.forget(declaration.name)
 
 
-async def _go_on(db: Connection, home: Found, found: Any, wanted: Attachment, source: Source) -> None:  # noqa: ANN401 a row
-    """Look at every row again; if something else is asked for than before, write what watches and reads them anew."""
+async def _update(db: Connection, home: Found, found: Any, wanted: Attachment, source: Source) -> None:  # noqa: ANN401 a row
+    """Walk every row again; if the attachment changed, rewrite its functions and triggers."""
     before = read(found)
     if source.oid != found["oid"] and await db.fetchval(IS_THERE, found["oid"]):
         raise Conflict(
@@ -116,28 +116,28 @@ async def _declare(db: Connection, declaration: Declaration) -> None:
 
 
 async def _fix_dimensions(db: Connection, home: Found, dimensions: int) -> None:
-    """Have a place for vectors from the start, of the length that the column was checked for."""
+    """Create the vector storage at once, with the dimensions that the column was checked for."""
     fixed = await db.fetchval(collections.FIX, home.space, dimensions)
     if fixed != dimensions:
         raise Conflict(f"the vectors of this embedder have {fixed} numbers so far, now it gives {dimensions}")
 
 
 async def _check_free(db: Connection, home: Found, before: Any) -> None:  # noqa: ANN401 a row
-    """Refuse a collection that is used otherwise."""
+    """Refuse a collection that is already used otherwise."""
     composed = before is not None and before["text_from"] is not None
     if composed or await db.fetchval(collections.HAS_RECORDS, home.id):
         raise Conflict(f"collection {home.name!r} has records of its own: name another with --collection")
 
 
 async def _check_target(db: Connection, home: Found, wanted: Attachment, source: Source) -> None:
-    await db.execute(LOCK_SOURCE, source.oid)  # two that attach it at once would not see each other
+    await db.execute(LOCK_SOURCE, source.oid)  # two concurrent attachments would not see each other
     other = await db.fetchval(WRITES_INTO, source.oid, wanted.into, home.id)
     if other is not None:
         raise Conflict(f"{wanted.into!r} holds the vectors of collection {other!r}: name another column with --into")
 
 
 def _facts(attachment: Attachment) -> tuple[object, ...]:
-    """Say what makes two attachments of one table the same."""
+    """Return what makes two attachments of one table the same."""
     a = attachment
     return (frozenset(a.key), a.text, a.into, a.priority, a.tenant, a.attributes)
 
@@ -160,12 +160,12 @@ async def _columns(db: Connection, wanted: Attachment, source: Source) -> tuple[
 
 
 async def made_for(db: Connection, source: Source) -> str:
-    """Write a table's name as the attachment keeps it."""
+    """Write a table's name as the attachment stores it."""
     return str(await db.fetchval("SELECT format('%I.%I', $1::text, $2::text)", source.schema, source.name))
 
 
 async def detach(database: Database, name: str) -> None:
-    """Leave a table as it was, and let go of its collection."""
+    """Leave a table as it was, and release its collection."""
 
     async def work(db: Connection) -> None:
         home = await db.fetchrow(FIND, name)
@@ -179,13 +179,13 @@ async def detach(database: Database, name: str) -> None:
         await db.execute(collections.DROP, home["id"])
         await db.execute(collections.CHANGED)
 
-    await _patiently(database, name, work)
+    await _with_lock_retries(database, name, work)
     database.catalogue.forget(name)
 
 
-async def _patiently(database: Database, what: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    """Do something that needs a table for itself for a moment, without making its writers queue behind us."""
-    for _ in range(round(PATIENCE / PAUSE)):
+async def _with_lock_retries(database: Database, what: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Do work that briefly needs a table lock, without making the table's writers queue behind it."""
+    for _ in range(round(WAIT_SECONDS / PAUSE)):
         try:
             async with database.transaction() as db:
                 await db.execute(LOCK_TIMEOUT)
@@ -200,7 +200,7 @@ async def _patiently(database: Database, what: str, work: Callable[[Connection],
 
 
 def is_busy(error: StoreError) -> bool:
-    """Say whether it may go well a moment later."""
+    """Say whether it may succeed a moment later."""
     return isinstance(error, Busy) or (error.__cause__ is not None and state_of(error.__cause__) == BUSY)
 
 

@@ -1,7 +1,7 @@
-"""The functions and triggers of one attachment, with its names in them.
+"""The functions and triggers of one attachment, with its names filled in.
 
-Every name is quoted, and every function of the system's is named with its schema: the table's own schemas are searched
-too, and whoever may create functions there must not be called in their place.
+Every name is quoted, and every system function is qualified with its schema: the table's own schemas are searched
+too, and a function that someone created there must not be called instead.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,28 +11,28 @@ from embedq.stores.postgres.attaching.source import Column, Source, lane, path
 from embedq.stores.postgres.attaching.templates import ADOPT, IS_KEY, NOTE, PAGE, PLACE, READ
 from embedq.stores.postgres.quoting import quoted
 
-# Texts and keys are written alike in every session, whatever its settings are.
+# Texts and keys are formatted the same in every session, whatever its settings are.
 ALIKE = (
     "SET TimeZone = 'UTC' SET DateStyle = 'ISO' SET IntervalStyle = 'postgres' "
     "SET extra_float_digits = 1 SET bytea_output = 'hex'"
 )
 PLAIN = frozenset(
     {"int2", "int4", "int8", "text", "varchar", "bpchar", "name", "citext", "uuid", "numeric", "bool"}
-)  # types that are written alike by themselves
-STRICT = frozenset({"int2", "int4", "int8", "uuid", "bool"})  # types whose equal values are written alike
-OPEN = "SET row_security = off"  # rows that a policy hides are an error, and not gone
-# A plan may be made while a table is empty and kept while it grows: rows are looked up one by one, by the key.
+)  # types whose text form depends on no setting
+STRICT = frozenset({"int2", "int4", "int8", "uuid", "bool"})  # types whose equal values have equal texts
+OPEN = "SET row_security = off"  # rows hidden by a policy raise an error instead of counting as deleted
+# A plan may be made while a table is empty and kept while it grows: rows are looked up one by one, by key.
 LOOKUP = "SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off"
 SYSTEM = "pg_catalog"
-CHUNKS_SINCE = 17  # the version that can say where a long value is stored
+CHUNKS_SINCE = 17  # the first version that can say where a long value is stored
 
 FUNCTIONS = (
     "note_{id}()", "is_key_{id}(text)", "read_{id}(text[], boolean)", "page_{id}(text, int)", "place_{id}(bigint[])",
     "adopt_{id}(text[], pg_snapshot)",
 )  # fmt: skip
 
-# Triggers by their names, and when they fire: (O) where changes are made, (R) where they are replicated to, (A) both.
-# A subscription runs the triggers of rows only, and those of TRUNCATE.
+# Triggers by name, and when they fire: (O) where changes are made, (R) where they are replicated to, (A) both.
+# A subscription runs row triggers and TRUNCATE triggers only.
 TRIGGERS = {
     "insert": ("AFTER INSERT ON {} REFERENCING NEW TABLE AS embedq_new FOR EACH STATEMENT", "O"),
     "update": (
@@ -48,25 +48,25 @@ FIRES = {"O": "ENABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
 def functions(
     number: int, collection: int, space: int, wanted: Attachment, source: Source, *, version: int
 ) -> list[str]:
-    """Write the functions of an attachment, for a server of this version."""
+    """Write the functions of an attachment for this server version."""
     columns = [f"r.{quoted(column.name)}" for column in source.key]
     ordered = [_collated(name, column) for name, column in zip(columns, source.key, strict=True)]
     text = _text(wanted, source)
     hash_ = f"pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8'))"
     parts = {
         "id": number,
-        "ours": f"u.collection IS NOT DISTINCT FROM {collection}",  # which no index is tempted by
+        "ours": f"u.collection IS NOT DISTINCT FROM {collection}",  # written so that no index is used
         "space": space,
         "alike": ALIKE,
         "open": OPEN,
         "lookup": LOOKUP,
         "path": "pg_catalog, pg_temp",
-        "lane_path": path(source),  # also where the table's own triggers run
+        "lane_path": path(source),  # also used where the table's own triggers run
         "table": source.table,
         "key": _key(source),
         "order": ", ".join(ordered),
         "match": _match(ordered, _key(source), source),
-        "behind": _behind(ordered, source),
+        "after": _after(ordered, source),
         "value": ", ".join(_values(source, "p_id")),
         "text": text,
         "hash": hash_,
@@ -82,7 +82,7 @@ def functions(
 
 
 def _noting(wanted: Attachment, source: Source, version: int) -> dict[str, str]:
-    """Write what the trigger compares: bytes, whatever collation and session say."""
+    """Write what the trigger compares: bytes, independent of collation and session."""
     names = dict.fromkeys([*wanted.text, *wanted.attributes, *([wanted.tenant] if wanted.tenant else [])])
     watched = [_watched(source.columns[name], version) for name in names]
     if wanted.into:
@@ -97,7 +97,7 @@ def _noting(wanted: Attachment, source: Source, version: int) -> dict[str, str]:
 
 
 def _target(collection: int, space: int, hash_: str, wanted: Attachment, source: Source) -> dict[str, str]:
-    """Write what concerns the table's own column of vectors."""
+    """Write what concerns the table's own vector column."""
     if wanted.into is None:
         return {"copied": "NULL::boolean", "stored": ""}
     column, name = source.columns[wanted.into], quoted(wanted.into)
@@ -116,13 +116,13 @@ def _target(collection: int, space: int, hash_: str, wanted: Attachment, source:
 
 
 def _function(template: tuple[str, str], parts: Mapping[str, object]) -> str:
-    """Fill in names; the body is one quoted text, so that no name in it can end it."""
+    """Fill in names; the body is one quoted string, so that no name in it can end it."""
     head, body = template
     return f"{head.format(**parts)}{_literal(body.format(**parts))}"
 
 
 def triggers(number: int, relation: str, names: Iterable[str]) -> list[str]:
-    """Write triggers of an attachment on one table or partition, whose name is quoted already."""
+    """Write the triggers of an attachment on one table or partition, given by its quoted name."""
     statements = []
     for name in names:
         when, fires = TRIGGERS[name]
@@ -135,14 +135,14 @@ def triggers(number: int, relation: str, names: Iterable[str]) -> list[str]:
 
 
 def trigger(number: int, name: str) -> str:
-    """Name a trigger."""
+    """Return a trigger's name."""
     return f"embedq_{number}_{name}"
 
 
 def _as_text(column: Column) -> str:
-    """Write a value as a text; where its type is not the system's, by its own output: casts are made by people.
+    """Write a value as text; for types that are not built in, by their output function: casts are user-defined.
 
-    A composite value with a NULL in it `IS NOT NULL` no more than one that is NULL, so that NULLs are counted.
+    A composite value that contains a NULL is not `IS NOT NULL`, just like one that is NULL, so NULLs are counted.
     """
     name = f"r.{quoted(column.name)}"
     if column.type_schema == SYSTEM:
@@ -151,7 +151,7 @@ def _as_text(column: Column) -> str:
 
 
 def _watched(column: Column, version: int) -> str:
-    """Write what is compared of a value: of a long one, where it is stored, which every change of it changes."""
+    """Write what is compared of a value: for a long one, where it is stored, which changes with every update."""
     value = _as_text(column)
     if version >= CHUNKS_SINCE:
         value = f"coalesce(chr(1) || {_chunk(column)}, {value})"
@@ -159,7 +159,7 @@ def _watched(column: Column, version: int) -> str:
 
 
 def _watched_vector(column: Column, version: int) -> str:
-    """Write what is compared of a vector: a digest of its bytes, which are made much faster than its text."""
+    """Write what is compared of a vector: a digest of its bytes, which is much faster than its text."""
     kind = f"{quoted(column.type_schema)}.{column.base}"
     value = f"md5({kind}_send(r.{quoted(column.name)}::{kind}))"
     if version >= CHUNKS_SINCE:
@@ -172,13 +172,13 @@ def _chunk(column: Column) -> str:
 
 
 def _key(source: Source) -> str:
-    """Write a row's key as a record's id: the text itself, or a JSON list of texts."""
+    """Write a row's key as a record id: the text itself, or a JSON list of texts."""
     texts = [_as_text(column) for column in source.key]
     return texts[0] if len(texts) == 1 else f"pg_catalog.jsonb_build_array({', '.join(texts)})::text"
 
 
 def _values(source: Source, id_: str) -> list[str]:
-    """Write a record's id as the values of the key's columns."""
+    """Write a record id as the values of the key's columns."""
     if len(source.key) == 1:
         return [_collated(f"{id_}::{source.key[0].type}", source.key[0])]
     numbered = enumerate(source.key)
@@ -186,12 +186,12 @@ def _values(source: Source, id_: str) -> list[str]:
 
 
 def _collated(value: str, column: Column) -> str:
-    """Compare as the unique index does, or it would not be used."""
+    """Compare with the unique index's collation, or the index would not be used."""
     return f"{value} COLLATE {column.collation}" if column.collation else value
 
 
 def _match(ordered: list[str], key: str, source: Source) -> str:
-    """Find the row of the id `u.id`, and only if its key is written like that: 1.0 = 1.00, but they are two ids."""
+    """Find the row of the id `u.id`, only if its key has exactly that text: 1.0 = 1.00, but they are two ids."""
     values = zip(source.key, ordered, _values(source, "u.id"), strict=True)
     pairs = [f"{theirs} {column.equal} {ours}" for column, theirs, ours in values]
     if not all(column.base in STRICT for column in source.key):
@@ -199,8 +199,8 @@ def _match(ordered: list[str], key: str, source: Source) -> str:
     return " AND ".join(pairs)
 
 
-def _behind(ordered: list[str], source: Source) -> str:
-    """Find the rows behind the key `p_after`, by the index where one operator serves all its columns."""
+def _after(ordered: list[str], source: Source) -> str:
+    """Find the rows after the key `p_after`, by the index where one operator covers all its columns."""
     values = _values(source, "p_after")
     if len({column.beyond for column in source.key}) == 1:
         return f"({', '.join(ordered)}) {source.key[0].beyond} ({', '.join(values)})"
@@ -212,7 +212,7 @@ def _behind(ordered: list[str], source: Source) -> str:
 
 
 def _moved(wanted: Attachment, source: Source) -> str:
-    """Write whether a row has other attributes or another tenant than its record."""
+    """Write whether a row's attributes or tenant differ from its record's."""
     parts = []
     if wanted.attributes:
         parts.append(f"coalesce({_attributes(wanted)}, '{{}}'::jsonb) IS DISTINCT FROM u.attributes")
@@ -223,13 +223,13 @@ def _moved(wanted: Attachment, source: Source) -> str:
 
 
 def _text(wanted: Attachment, source: Source) -> str:
-    """Write a row's text; what is empty is said by its bytes, since a collation may call a dash empty."""
+    """Write a row's text; emptiness is tested on bytes, since a collation may treat a dash as empty."""
     columns = (f"nullif(({_as_text(source.columns[name])}) COLLATE pg_catalog.\"C\", '')" for name in wanted.text)
     return f"pg_catalog.concat_ws(E'\\n', {', '.join(columns)})"
 
 
 def _attributes(wanted: Attachment) -> str:
-    """Write the columns as one object: those that are NULL are left out, what is null in their JSON is not."""
+    """Write the columns as one object: NULL columns are left out, a null in their JSON is kept."""
     if not wanted.attributes:
         return "NULL::jsonb"
     pairs = ((_literal(name), f"r.{quoted(name)}") for name in wanted.attributes)

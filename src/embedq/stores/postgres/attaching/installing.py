@@ -1,4 +1,4 @@
-"""Writing the functions and triggers of an attachment, and taking them away."""
+"""Install and remove the functions and triggers of an attachment."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,14 +14,14 @@ from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.quoting import quoted
 from embedq.stores.postgres.rights import ISSUE
 
-# The table itself and all its partitions: a write straight into one does not fire the triggers of its parent.
+# The table itself and all its partitions: a write directly to a partition does not fire its parent's triggers.
 PARTS = """
 SELECT n.nspname AS schema, c.relname AS name, c.oid, c.relkind = 'r' AS has_rows
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = $1 OR c.oid IN (SELECT p.relid FROM pg_partition_tree($1) p) ORDER BY c.oid
 """
 
-# Every trigger of an attachment, wherever it is.
+# Every trigger of an attachment, on any table.
 TRIGGERS = """
 SELECT n.nspname AS schema, c.relname AS name, c.oid, t.tgname AS trigger, t.tgenabled::text AS fires
 FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid AND f.proname = $1
@@ -30,39 +30,41 @@ JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespa
 """
 WRITTEN = "SELECT a.written FROM embedq.attachment a WHERE a.id = $1"
 SHAPE = "UPDATE embedq.attachment a SET shape = embedq.shape(a), unfit = $2, written = $3 WHERE a.id = $1"
-ASLEEP = "D"  # a trigger that somebody has disabled
+DISABLED = "D"  # a disabled trigger
 NO_PERMISSION = "42501"
 
 
 async def arrange(db: Connection, number: int, home: Found, wanted: Attachment, source: Source) -> str | None:
-    """Write functions and triggers where they are missing; answer with why some changes would not be seen."""
+    """Create missing functions and triggers; return why some changes would go unnoticed."""
     version = db.get_server_version().major
     await _write_functions(db, generated_sql.functions(number, home.id, home.space, wanted, source, version=version))
-    await db.execute(ISSUE)  # who may call the trigger's function could have it run on a table of their own
+    await db.execute(ISSUE)  # a role that may call the trigger function could run it on its own table
     there = await db.fetch(TRIGGERS, f"note_{number}")
     parts = {part["oid"]: part for part in await db.fetch(PARTS, source.oid)}
     for found in there:
-        if found["oid"] not in parts:  # it was a partition once
+        if found["oid"] not in parts:  # it used to be a partition
             await db.execute(f"DROP TRIGGER {quoted(found['trigger'])} ON {_name(found)}")
-    anew = await db.fetchval(WRITTEN, number) != functions.templates_digest()
+    rewrite = await db.fetchval(WRITTEN, number) != functions.templates_digest()
     fires = {(found["oid"], found["trigger"]): found["fires"] for found in there}
     for part in parts.values():
-        for statement in generated_sql.triggers(number, _name(part), _wanting(number, part, fires, anew=anew)):
+        for statement in generated_sql.triggers(number, _name(part), _missing(number, part, fires, rewrite=rewrite)):
             await db.execute(statement)
-    asleep = sorted({_name(found) for found in there if found["fires"] == ASLEEP and found["oid"] in parts})
-    return f"its triggers are disabled: ALTER TABLE {asleep[0]} ENABLE TRIGGER ALL" if asleep else None
+    disabled = sorted({_name(found) for found in there if found["fires"] == DISABLED and found["oid"] in parts})
+    return f"its triggers are disabled: ALTER TABLE {disabled[0]} ENABLE TRIGGER ALL" if disabled else None
 
 
-def _wanting(number: int, part: asyncpg.Record, fires: Mapping[tuple[int, str], str], *, anew: bool) -> Iterator[str]:
-    """List the triggers that a table or partition lacks, or that fire at the wrong times; who disabled one means it."""
+def _missing(
+    number: int, part: asyncpg.Record, fires: Mapping[tuple[int, str], str], *, rewrite: bool
+) -> Iterator[str]:
+    """List the triggers that a table or partition lacks, or that fire at the wrong times; disabled ones stay so."""
     for name, (_, when) in generated_sql.TRIGGERS.items():
         found = fires.get((part["oid"], generated_sql.trigger(number, name)))
-        if (found != when or anew) and found != ASLEEP and (part["has_rows"] or name != "row"):
+        if (found != when or rewrite) and found != DISABLED and (part["has_rows"] or name != "row"):
             yield name
 
 
 async def clear(db: Connection, number: int) -> None:
-    """Take functions and triggers away."""
+    """Drop functions and triggers."""
     for found in await db.fetch(TRIGGERS, f"note_{number}"):
         await db.execute(f"DROP TRIGGER {quoted(found['trigger'])} ON {_name(found)}")
     for function in generated_sql.FUNCTIONS:
@@ -70,7 +72,7 @@ async def clear(db: Connection, number: int) -> None:
 
 
 async def remember_shape(db: Connection, number: int, unfit: str | None) -> None:
-    """Keep how the table looks now, and why it cannot be followed."""
+    """Store the table's current shape, and why it cannot be followed."""
     await db.execute(SHAPE, number, unfit, functions.templates_digest())
 
 
@@ -78,7 +80,7 @@ async def _write_functions(db: Connection, statements: list[str]) -> None:
     try:
         for statement in statements:
             await db.execute(statement)
-    except asyncpg.SyntaxOrAccessError as error:  # an expression that is right elsewhere may be wrong here
+    except asyncpg.SyntaxOrAccessError as error:  # an expression that is valid elsewhere may be invalid here
         if error.sqlstate == NO_PERMISSION:
             raise
         raise Invalid(f"the table cannot be read like that: {error}") from error

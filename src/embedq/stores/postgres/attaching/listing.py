@@ -1,4 +1,4 @@
-"""What is attached, and how far it is."""
+"""The attached tables and their progress."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ async def listing(database: Database) -> list[Attached]:
 
 
 async def gather(database: Database, after: int, limit: int, text_bytes: int) -> Sequence[Mapping[str, Any]]:
-    """Take over some of what tables have noted; a row per table, with what was done and what stands in the way."""
+    """Take over some of what tables have noted; a row per table, with what was done and what blocks it."""
     return await database.fetch(GATHER, after, limit, text_bytes)
 
 

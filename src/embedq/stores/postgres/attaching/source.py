@@ -1,4 +1,4 @@
-"""Looking at a table before it is attached, and refusing what does not fit."""
+"""Inspect a table before it is attached, and refuse what does not fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from embedq.errors import Invalid, NotFound
 from embedq.stores.postgres.connection import OWN_PATH_HERE, Connection
 from embedq.stores.postgres.quoting import quoted
 
-# A table by its bare name or by SCHEMA.NAME; else as SQL writes it.
+# A table by its bare name or by SCHEMA.NAME; otherwise as SQL writes it.
 BY_NAME = """
 SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE (c.relname::text = $1::text AND pg_catalog.pg_table_is_visible(c.oid))
@@ -20,7 +20,7 @@ ORDER BY c.relname::text = $1 DESC, pg_catalog.length(n.nspname::text) LIMIT 1
 """
 AS_WRITTEN = "SELECT pg_catalog.to_regclass($1::text)::oid"
 
-# What kind of thing it is, how many rows it has about, and what may hide or escape triggers and readers.
+# Its kind, its approximate number of rows, and what may hide rows from readers or bypass triggers.
 TABLE = """
 SELECT n.nspname AS schema, c.relname AS name, c.relkind::text AS kind, c.relpersistence::text AS persistence,
   row_security_active(c.oid) AS guarded, c.relispartition AS part,
@@ -33,7 +33,7 @@ SELECT n.nspname AS schema, c.relname AS name, c.relkind::text AS kind, c.relper
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1
 """
 
-# Types are written without their lengths: a key is looked for as it is, never cut.
+# Types are written without their lengths: a key is compared as it is, never truncated.
 COLUMNS = """
 SELECT a.attname AS name, format_type(a.atttypid, -1) AS type, coalesce(b.typname, t.typname) AS base,
   n.nspname AS type_schema, a.attnotnull AS filled, a.attgenerated::text AS generated,
@@ -43,8 +43,8 @@ JOIN pg_namespace n ON n.oid = coalesce(b.typnamespace, t.typnamespace)
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
-# Unique indexes that can find one row by its key and walk all of them in its order, with the very operators they are
-# made for: looked up by their signs, others that fit better might be found.
+# Unique indexes that can find one row by key and walk all rows in key order, with the exact operators they were
+# built with: resolved by symbol, another operator might match better.
 UNIQUE = """
 SELECT array_agg(a.attname::text ORDER BY k.place) AS columns,
   array_agg(CASE WHEN l.oid IS NOT NULL THEN format('%I.%I', s.nspname, l.collname) END ORDER BY k.place) AS collations,
@@ -65,8 +65,8 @@ WHERE i.indrelid = $1 AND a.attrelid = $1 AND k.place <= i.indnkeyatts AND i.ind
 GROUP BY i.indexrelid, i.indisprimary, i.indnkeyatts HAVING bool_and(o.opcdefault) AND count(*) = i.indnkeyatts
 ORDER BY i.indisprimary DESC
 """
-# Schemas in which the priority's functions may be looked for: into others strangers could put one that fits better, and
-# it would run as we do.
+# Schemas in which the priority's functions may be looked up: in others, anyone could create a function that matches
+# better, and it would run with our rights.
 SEARCHED = """
 SELECT n.nspname FROM pg_class t, pg_namespace n WHERE t.oid = $1 AND n.nspname IN ('public', $2::name) AND NOT EXISTS (
   SELECT FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a LEFT JOIN pg_roles r ON r.oid = a.grantee
@@ -76,10 +76,10 @@ SELECT n.nspname FROM pg_class t, pg_namespace n WHERE t.oid = $1 AND n.nspname 
 ORDER BY n.nspname = 'public'
 """
 COUNT = "SELECT count(*) FROM (SELECT FROM {table} LIMIT {most}) r"
-COUNTED = 100_000  # rows: more are estimated
+COUNTED = 100_000  # rows: larger tables are estimated
 
 VECTORS = ("vector", "halfvec")
-VIRTUAL = "v"  # computed when it is read: triggers cannot see it
+VIRTUAL = "v"  # computed when read: triggers cannot see it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Column:
     filled: bool  # never NULL
     size: int
     generated: str
-    collation: str | None = None  # of the unique index, as SQL writes it; the operators too
+    collation: str | None = None  # of the unique index, as SQL writes it; also the operators below
     equal: str = ""
     beyond: str = ""
 
@@ -107,26 +107,26 @@ class Source:
     name: str
     rows: int
     columns: Mapping[str, Column]
-    key: tuple[Column, ...]  # in the order of their unique index
-    searched: tuple[str, ...]  # schemas where functions of the priority are looked for
+    key: tuple[Column, ...]  # in the order of the unique index
+    searched: tuple[str, ...]  # schemas in which the priority's functions are looked up
 
     @property
     def table(self) -> str:
-        """Its name, quoted."""
+        """Return its quoted name."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
 
-async def look(db: Connection, wanted: Attachment, dimensions: int | None) -> Source:
-    """Find a table, check everything that is asked of it, and count its rows."""
-    source = await look_at(db, await _find(db, wanted.table), wanted, dimensions)
+async def inspect_table(db: Connection, wanted: Attachment, dimensions: int | None) -> Source:
+    """Find a table, check all requirements, and count its rows."""
+    source = await check_table(db, await _find(db, wanted.table), wanted, dimensions)
     if source.rows > COUNTED:
         return source
     rows = await db.fetchval(COUNT.format(table=source.table, most=COUNTED))
     return replace(source, rows=max(rows, source.rows))
 
 
-async def look_at(db: Connection, oid: int, wanted: Attachment, dimensions: int | None) -> Source:
-    """Check everything that is asked of a table."""
+async def check_table(db: Connection, oid: int, wanted: Attachment, dimensions: int | None) -> Source:
+    """Check all requirements on a table."""
     await db.execute(OWN_PATH_HERE)  # so that types are written with their schemas
     found = await db.fetchrow(TABLE, oid)
     if found is None:
@@ -152,9 +152,9 @@ async def look_at(db: Connection, oid: int, wanted: Attachment, dimensions: int 
 async def _find(db: Connection, name: str) -> int:
     try:
         async with db.transaction():
-            await db.execute("SET LOCAL search_path TO DEFAULT")  # a bare name means what it means to this user
+            await db.execute("SET LOCAL search_path TO DEFAULT")  # a bare name resolves as it does for this user
             oid = await db.fetchval(BY_NAME, name) or await db.fetchval(AS_WRITTEN, name)
-    except asyncpg.PostgresError:  # it is no name at all
+    except asyncpg.PostgresError:  # it is not a name at all
         oid = None
     if oid is None:
         raise NotFound(f"there is no table {name!r}: write NAME or SCHEMA.NAME, as it is")
@@ -251,16 +251,16 @@ async def _check_priority(db: Connection, wanted: Attachment, source: Source) ->
                 f"SELECT CASE WHEN true THEN {lane(wanted.priority, source)} END FROM {source.table} r LIMIT 0"
             )
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:  # the driver itself refuses parameters
-        said = str(error).partition("\n")[0]  # hints speak of names that nobody has written
+        said = str(error).partition("\n")[0]  # hints mention names that the user did not write
         raise Invalid(f"the priority {wanted.priority!r} is no expression over a row: {said}") from error
 
 
 def lane(priority: str, source: Source) -> str:
-    """Write an expression over a row so that it sees the row's columns and nothing else, and cannot leave its place."""
+    """Write an expression over a row so that it sees only the row's columns, and cannot break out of its place."""
     return f"(SELECT (\n{priority}\n)::text FROM (SELECT r.*) {quoted(source.name)})"
 
 
 def path(source: Source) -> str:
-    """Where names in a priority are looked up: the system's own come first, and no stranger's."""
+    """Return where names in a priority are looked up: system schemas first, and none that others can write to."""
     schemas = dict.fromkeys(["pg_catalog", *source.searched, "pg_temp"])
     return ", ".join(quoted(schema) for schema in schemas)

@@ -1,9 +1,9 @@
-"""The functions of one attachment as they are written, head and body, with places for its names."""
+"""Templates for the functions of one attachment, head and body, with placeholders for its names."""
 
-# The trigger: it notes keys, and neither raises nor waits. What it cannot note is counted where no rollback reaches,
-# and the table is walked for it. Statements are noted as a whole; what a subscription applies, and what is written with
-# session_replication_role = replica, row by row, since subscriptions run no triggers of statements. Our own copying is
-# known by a secret: anybody can set a setting.
+# The trigger: it notes keys, and neither raises nor waits. What it cannot note is counted in a sequence, which no
+# rollback undoes, and the table is then walked. Statements are noted as a whole; what a subscription applies, and what
+# is written with session_replication_role = replica, row by row, since subscriptions run no statement triggers. Our own
+# copying is recognised by a secret: any role can set a setting.
 NOTE = (
     """
 CREATE OR REPLACE FUNCTION embedq.note_{id}() RETURNS trigger
@@ -49,10 +49,10 @@ END
 """,
 )
 
-# The trigger of a table that cannot be followed: it is walked when it can be again.
+# The trigger of a table that cannot be followed: the table is walked once it can be again.
 DEAF = "CREATE OR REPLACE FUNCTION embedq.note_{id}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
 
-# Whether an id can be a key of the table at all: the key's type may have been another.
+# Whether an id can be a key of the table at all: the key's type may have changed.
 IS_KEY = (
     """
 CREATE OR REPLACE FUNCTION embedq.is_key_{id}(p_id text) RETURNS boolean
@@ -63,14 +63,14 @@ BEGIN
   RETURN true;
 EXCEPTION WHEN data_exception THEN
   RETURN false;
-WHEN OTHERS THEN  -- a rule of its type may have come later than the row
+WHEN OTHERS THEN  -- a constraint of its type may be newer than the row
   RETURN true;
 END
 """,
 )
 
-# Rows as they are now, by their keys; with their lanes if asked; and whether the row's own column holds the vector that
-# is stored for its text, NULL if it holds nothing. Arguments have no names, which columns might have too.
+# Current rows by key; with their lanes if asked; and whether the vector column holds the vector that is stored for
+# the row's text, NULL if it holds nothing. Arguments have no names, since columns might have the same.
 READ = (
     """
 CREATE OR REPLACE FUNCTION embedq.read_{id}(text[], boolean)
@@ -83,8 +83,8 @@ LANGUAGE sql STABLE SET search_path = {lane_path} SET plan_cache_mode = force_ge
 """,
 )
 
-# Keep the vectors in the rows' own column as paid for, for rows that are as they were in a snapshot. A row says only
-# the lower half of the number of the transaction that wrote it: it is counted back from now.
+# Keep the vectors of the table's own column as paid for, for rows that are as they were in a snapshot. A row has only
+# the lower half of the number of the transaction that wrote it: the rest is derived from the current one.
 ADOPT = (
     """
 CREATE OR REPLACE FUNCTION embedq.adopt_{id}(text[], pg_snapshot) RETURNS bigint
@@ -117,17 +117,17 @@ BEGIN
   IF p_after = '' THEN
     RETURN QUERY SELECT {key} FROM {table} r ORDER BY {order} LIMIT p_limit;
   ELSE
-    RETURN QUERY SELECT {key} FROM {table} r WHERE {behind} ORDER BY {order} LIMIT p_limit;
+    RETURN QUERY SELECT {key} FROM {table} r WHERE {after} ORDER BY {order} LIMIT p_limit;
   END IF;
 END
 """,
 )
 
-# Write vectors into their rows, if a row's text is still the one that was embedded, and clear rows that are no records
-# any more. Rows are locked by a statement of their own, so that the next one sees them as they are. When all triggers
-# of the table have run, the rows are looked at again: text and vector must be what was meant. What triggers change
-# beside it is noted. Answer with the records whose rows somebody holds, or whose text is another by now: it may be the
-# old one again before anybody looks. Only a superuser could have the head of it set `copying`.
+# Write vectors into their rows, if a row's text is still the one that was embedded, and clear rows that are not records
+# any more. Rows are locked by a separate statement, so that the next one sees them as they are. When all triggers of
+# the table have run, the rows are checked again: text and vector must be as intended. What triggers change otherwise is
+# noted. Return the records whose rows are locked, or whose text has changed: it may have changed back before the next
+# check. Only a superuser could set `copying` in the function's head.
 PLACE = (
     """
 CREATE OR REPLACE FUNCTION embedq.place_{id}(p_records bigint[]) RETURNS bigint[]

@@ -1,4 +1,4 @@
-"""A store that writes down what it is asked, in a form that fits into a report."""
+"""A store that records its calls, in a form that fits into a report."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -7,34 +7,34 @@ from typing import Any
 from embedq.model import Ask, Done, Failed, Lease, NewRecord, Released, Retry, Skipped
 from embedq.ports import Store
 
-SILENT = {"jobs", "counts", "get", "missing", "known", "recount"}  # what only looks
+READS = {"jobs", "counts", "get", "missing", "known", "recount"}  # calls that only read
 
 
-class Telling:
-    """Stands before a store and notes each call that changes it."""
+class RecordingStore:
+    """Wraps a store and records each call that changes it."""
 
-    def __init__(self, store: Store, name: str, story: list[str]) -> None:
-        """Note the calls of this store, under this name."""
+    def __init__(self, store: Store, name: str, calls: list[str]) -> None:
+        """Record the calls of this store, under this name."""
         self._store = store
         self._name = name
-        self._story = story
+        self._calls = calls
 
     def __getattr__(self, act: str) -> Callable[..., Awaitable[Any]]:
-        """Pass a call on, and note it."""
+        """Pass a call on, and record it."""
         call: Callable[..., Awaitable[Any]] = getattr(self._store, act)
 
-        def told(*values: object, **options: object) -> Awaitable[Any]:
-            if act not in SILENT:
+        def recorded(*values: object, **options: object) -> Awaitable[Any]:
+            if act not in READS:
                 words = [shown(value) for value in values]
                 words += [f"{option}={shown(value)}" for option, value in options.items() if value is not None]
-                self._story.append(f"{self._name}.{act}({', '.join(words)})")
+                self._calls.append(f"{self._name}.{act}({', '.join(words)})")
             return call(*values, **options)
 
-        return told
+        return recorded
 
 
 def shown(value: object) -> str:
-    """Show a value as short as it can be told apart."""
+    """Show a value as short as possible, but unambiguous."""
     match value:
         case Lease():
             words = f"job {value.job_id} token {value.token} {value.text!r}"
