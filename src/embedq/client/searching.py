@@ -14,7 +14,7 @@ from embedq.errors import Conflict, Invalid, NotFound, SearchUnavailable
 from embedq.model import Answer, Collection, Freshness, Hit, Query, SearchMode, Shown, Vector
 from embedq.policy.ranking import fuse, without_stop_words
 from embedq.policy.texts import check_id
-from embedq.ports.asked import Searched
+from embedq.ports.needs import SearchStore
 from embedq.telemetry import Event, Telemetry
 
 __all__ = ["Embedders", "Searching"]
@@ -39,7 +39,7 @@ class Searching:
 
     def __init__(
         self,
-        store: Searched,
+        store: SearchStore,
         catalogue: Catalogue,
         embedders: Embedders,
         *,

@@ -9,14 +9,14 @@ from embedq.errors import Invalid, NotFound
 from embedq.model import EmbeddingStatus, RecordId
 from embedq.policy.health import as_seen_here
 from embedq.ports import Reading
-from embedq.ports.asked import Awaited
+from embedq.ports.needs import WaitStore
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25  # seconds between polls
 LOOK_AT = 1000  # records per query
 
 
 async def wait_for(
-    store: Awaited, collection: str, ids: Sequence[RecordId], *, seconds: float, options: ClientOptions
+    store: WaitStore, collection: str, ids: Sequence[RecordId], *, seconds: float, options: ClientOptions
 ) -> dict[str, EmbeddingStatus]:
     """Poll with growing pauses until none of these records is pending; raise TimeoutError after `seconds`."""
     if not seconds >= 0:
@@ -43,7 +43,7 @@ async def _statuses(store: Reading, collection: str, ids: Sequence[RecordId]) ->
     return found
 
 
-async def _why(store: Awaited, collection: str, pending: int, seconds: float, options: ClientOptions) -> str:
+async def _why(store: WaitStore, collection: str, pending: int, seconds: float, options: ClientOptions) -> str:
     """Say what was waited for, and the likely cause of the delay."""
     these = "1 record" if pending == 1 else f"{pending:,} records"
     what = f"{these} of {collection!r} still pending after {seconds:g} s"

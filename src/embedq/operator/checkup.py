@@ -9,7 +9,7 @@ from embedq.operator.repairing import put_in_place
 from embedq.operator.report import Finding, QueueStatus, Verdict, counted
 from embedq.operator.watching import RECOVERY_OFF, START_ONE, losses, troubles, waiting
 from embedq.ports import Attaching, Placing
-from embedq.ports.asked import Examined
+from embedq.ports.needs import CheckupStore
 
 CLOCK_SLACK = timedelta(minutes=1)
 PLACED_AT_ONCE = 1000
@@ -17,7 +17,7 @@ IN_PLACE = "every open job is runnable, waits, or is leased once"
 
 
 async def examine(
-    store: Examined,
+    store: CheckupStore,
     status: Callable[[], Awaitable[QueueStatus]],
     probes: Sequence[Callable[[], Awaitable[Sequence[Finding]]]],
     *,
@@ -42,7 +42,7 @@ async def _findings_of(check: str, look: Awaitable[Sequence[Finding]]) -> Sequen
         return [_problem(check, str(trouble))]
 
 
-async def _database(store: Examined) -> Finding:
+async def _database(store: CheckupStore) -> Finding:
     try:
         await store.check()
     except StoreError as trouble:
@@ -73,7 +73,7 @@ async def _places(store: Placing, *, repair: bool) -> list[Finding]:
     return [_warning("places", f"{counted(mended, 'job')} stood in no place or in several, queued again")]
 
 
-async def _tables(store: Examined) -> list[Finding]:
+async def _tables(store: CheckupStore) -> list[Finding]:
     """Find attached tables that cannot be followed, or have rows that cannot be records."""
     attached = await store.attached() if isinstance(store, Attaching) else []
     findings = [_problem("tables", f"{one.collection}: {one.problem}") for one in attached if one.problem]

@@ -6,7 +6,7 @@ from time import monotonic
 
 from embedq.errors import Invalid
 from embedq.operator.report import DrainReport
-from embedq.ports.asked import Drained
+from embedq.ports.needs import DrainStore
 
 POLL = (0.02, 0.5)  # seconds: the first and the longest pause between polls
 STANDSTILL = 2.0  # seconds without a change, after which the remaining jobs are checked for being misplaced
@@ -30,7 +30,7 @@ class _Progress:
         return True
 
 
-async def drain(store: Drained, seconds: float) -> DrainReport:
+async def drain(store: DrainStore, seconds: float) -> DrainReport:
     """Wait until no job can make progress: when paused, until no job is leased."""
     if not seconds >= 0:
         raise Invalid(f"timeout={seconds}: it must be a number of seconds, 0 or more")
@@ -46,12 +46,12 @@ async def drain(store: Drained, seconds: float) -> DrainReport:
         pause = min(pause * 1.5, POLL[1])
 
 
-async def _is_stuck(store: Drained, report: DrainReport) -> bool:
+async def _is_stuck(store: DrainStore, report: DrainReport) -> bool:
     """Say whether every remaining job is misplaced: a job in no place is never leased."""
     return len(await store.misplaced(limit=report.pending)) >= report.pending
 
 
-async def _look(store: Drained, started: float) -> DrainReport:
+async def _look(store: DrainStore, started: float) -> DrainReport:
     paused = await store.paused()
     counts = (await store.counts()).values()
     pending, leased = sum(count.pending for count in counts), sum(count.processing for count in counts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from embedq.operator.report import Repaired, RepairReport
 from embedq.ports import Keeping, Placing
-from embedq.ports.asked import Mended
+from embedq.ports.needs import RepairStore
 
 CHUNK = 1000  # records or jobs per round trip
 
@@ -27,7 +27,7 @@ class _Allowance:
             self.left -= records
 
 
-async def repair(store: Mended, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
+async def repair(store: RepairStore, *, deep: bool, limit: int | None, progress: Progress | None) -> RepairReport:
     """Walk all collections by key, so that records that keep failing do not hide the others."""
     allowance, found, report = _Allowance(limit), {}, progress or _no_progress
     placed = await put_in_place(store)

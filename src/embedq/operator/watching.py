@@ -8,13 +8,15 @@ from embedq.operator.report import QueueStatus, counted
 from embedq.policy.health import IsDead, as_seen_here, lost
 from embedq.policy.jobs import MISSED_HEARTBEATS
 from embedq.ports import Attaching
-from embedq.ports.asked import Watched
+from embedq.ports.needs import StatusStore
 
 RECOVERY_OFF = "recovery is off (EMBED_JOB_RECOVERY_INTERVAL=0): stuck jobs stay until `requeue-stale`"
 START_ONE = "start one with `embedq work` or `embedq up`"
 
 
-async def look(store: Watched, *, heartbeat: timedelta, recovery: bool, is_dead: IsDead | None = None) -> QueueStatus:
+async def look(
+    store: StatusStore, *, heartbeat: timedelta, recovery: bool, is_dead: IsDead | None = None
+) -> QueueStatus:
     """Collect the whole queue's state."""
     counts, paused = await store.counts(), await store.paused()
     workers = as_seen_here(await store.workers(heartbeat=heartbeat), is_dead)

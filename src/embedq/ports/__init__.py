@@ -6,12 +6,12 @@ database holds both, `put` and `settle` are one transaction each.
 
 from typing import Protocol
 
-from embedq.ports.asked import OperatorStore, UpkeepStore, UserStore, WorkerStore
 from embedq.ports.corpus import Attaching, Declaring, Reading, Writing
 from embedq.ports.embedder import Embedder
 from embedq.ports.host import Liveness
 from embedq.ports.jobs import Budgeting, Fleet, Keeping, Leasing, Operating, Pausing, Placing
 from embedq.ports.lifetime import Lifetime
+from embedq.ports.needs import OperatorStore, UpkeepStore, UserStore, WorkerStore
 from embedq.ports.provider import Model, Provider
 
 __all__ = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from embedq.ports.asked import Reconciled
+from embedq.ports.needs import ReconcileStore
 from embedq.telemetry import Event, Telemetry
 
 STEP = 500  # records per query
@@ -12,7 +12,7 @@ STEP = 500  # records per query
 class Reconcile:
     """Walks every collection by key, so that records that keep failing do not hide the others."""
 
-    def __init__(self, store: Reconciled, telemetry: Telemetry, *, one_database: bool) -> None:
+    def __init__(self, store: ReconcileStore, telemetry: Telemetry, *, one_database: bool) -> None:
         """With `one_database` a finding is an alarm: it must never happen."""
         self._store = store
         self._telemetry = telemetry

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 
 from embedq.model import JobStatus, Rescued, Worker, WorkerId
 from embedq.ports import Liveness
-from embedq.ports.asked import Guarded
+from embedq.ports.needs import RescueStore
 from embedq.telemetry import Event, Telemetry
 
 
 class Rescue:
     """Takes back jobs of expired leases, and at once those of processes that are dead on this host."""
 
-    def __init__(self, store: Guarded, liveness: Liveness, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
+    def __init__(self, store: RescueStore, liveness: Liveness, telemetry: Telemetry, *, heartbeat: timedelta) -> None:
         """Rescue on this store; `liveness` knows the dead processes of this host."""
         self._store = store
         self._liveness = liveness

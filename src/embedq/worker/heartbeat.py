@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from embedq.model import HealthReport, Lease, WorkerId, WorkerInfo
-from embedq.ports.asked import Beaten
+from embedq.ports.needs import HeartbeatStore
 from embedq.telemetry import Event, Telemetry, Trouble
 from embedq.worker.held_leases import HeldLeases
 
@@ -36,7 +36,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        store: Beaten,
+        store: HeartbeatStore,
         telemetry: Telemetry,
         *,
         interval: timedelta,

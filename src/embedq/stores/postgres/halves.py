@@ -32,7 +32,6 @@ from embedq.stores.postgres import (
     keeping,
     putting,
     references,
-    rights,
     transitions,
 )
 from embedq.stores.postgres.address import parse
@@ -40,8 +39,8 @@ from embedq.stores.postgres.corpus import PostgresRecords
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.holding import Holds, open_as
 from embedq.stores.postgres.jobs import BUSY_PAUSES, Ended, PostgresQueue
+from embedq.stores.postgres.lifetime import PostgresLifetime
 from embedq.stores.postgres.placing import PostgresPlaces
-from embedq.stores.postgres.schema import check_version
 from embedq.stores.postgres.upkeep import PostgresJobs
 from embedq.telemetry import Telemetry
 
@@ -49,7 +48,7 @@ STEP = 1000
 RecordName = tuple[str, RecordId]
 
 
-class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
+class PostgresJobStore(PostgresLifetime, PostgresQueue, PostgresPlaces, PostgresJobs):
     """A queue in its own database; its records are in another."""
 
     def __init__(self, database: Database) -> None:
@@ -143,20 +142,8 @@ class PostgresJobStore(PostgresQueue, PostgresPlaces, PostgresJobs):
         """See `ports.JobLookups`."""
         return await self._database.run(lambda db: references.waiting(db, collection, now), repeat=True)
 
-    async def make_roles(self) -> dict[str, list[str]]:
-        """Create roles for readers, writers and workers, and grant their rights; safe to repeat."""
-        return await rights.make_roles(self._database.address)
 
-    async def check(self) -> None:
-        """See `ports.Lifetime`."""
-        await self._database.run(lambda db: check_version(db, self._database.address), repeat=True)
-
-    async def close(self) -> None:
-        """See `ports.Lifetime`."""
-        await self._database.close()
-
-
-class PostgresCorpusStore(PostgresRecords):
+class PostgresCorpusStore(PostgresLifetime, PostgresRecords):
     """Records and vectors in a database whose jobs are in another."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
@@ -251,15 +238,3 @@ class PostgresCorpusStore(PostgresRecords):
     async def sizes(self) -> Mapping[str, Sizes]:
         """See `ports.CorpusKeeping`."""
         return await self._database.run(embedding.sizes, repeat=True)
-
-    async def make_roles(self) -> dict[str, list[str]]:
-        """Create roles for readers, writers and workers, and grant their rights; safe to repeat."""
-        return await rights.make_roles(self._database.address)
-
-    async def check(self) -> None:
-        """See `ports.Lifetime`."""
-        await self._database.run(lambda db: check_version(db, self._database.address), repeat=True)
-
-    async def close(self) -> None:
-        """See `ports.Lifetime`."""
-        await self._database.close()

@@ -3,20 +3,20 @@
 from typing import Self
 
 from embedq.policy.texts import Limits
-from embedq.stores.postgres import index, rights
+from embedq.stores.postgres import index
 from embedq.stores.postgres.address import parse
 from embedq.stores.postgres.attaching.attached_tables import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.holding import Holds, open_as
 from embedq.stores.postgres.jobs import PostgresWork
+from embedq.stores.postgres.lifetime import PostgresLifetime
 from embedq.stores.postgres.placing import PostgresPlaces
-from embedq.stores.postgres.schema import check_version
 from embedq.stores.postgres.upkeep import PostgresUpkeep
 from embedq.telemetry import Telemetry
 
 
-class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPlaces, PostgresUpkeep):
+class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPlaces, PostgresUpkeep, PostgresLifetime):
     """One database that is both corpus and queue: record and job, vector and settlement share a transaction."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
@@ -52,15 +52,7 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPla
         await open_as(Holds.BOTH, address, make=make)
         return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
 
-    async def make_roles(self) -> dict[str, list[str]]:
-        """Create roles for readers, writers and workers, and grant their rights; safe to repeat."""
-        return await rights.make_roles(self._database.address)
-
-    async def check(self) -> None:
-        """See `ports.Store`."""
-        await self._database.run(lambda db: check_version(db, self._database.address), repeat=True)
-
     async def close(self) -> None:
-        """See `ports.Store`."""
+        """See `ports.Lifetime`."""
         await self.stop_gathering()
-        await self._database.close()
+        await super().close()

@@ -13,6 +13,7 @@ from embedq.stores.columns import OPEN, needs_job, number, read_status, revivabl
 from embedq.stores.sqlite.arming import Arms, arm, note_missing, raise_priority
 from embedq.stores.sqlite.collections import find
 from embedq.stores.sqlite.moments import span
+from embedq.stores.sqlite.narrowing import narrowing
 from embedq.stores.sqlite.rescuing import cancel as cancel_jobs
 from embedq.stores.sqlite.settle_one import COLUMN
 from embedq.stores.sqlite.transaction import Transaction, ids, names
@@ -180,7 +181,8 @@ def dead_letters(db: sqlite3.Connection, which: JobFilter, job: JobId | None, li
         conditions = [f"j.id = ?1 AND (?2 IS NULL OR x.tenant = ?2) AND {revivable(named=True)}"]
         values, index = list[object]([int(job), which.tenant]), ""
     else:
-        conditions, values, index = _dead(db, which)
+        narrowed, values = narrowing(db, which)
+        conditions, index = [revivable(named=False), *narrowed], "INDEXED BY embedq_job_failed"
     statement = REVIVABLE.format(conditions=" AND ".join(conditions), index=index)
     return db.execute(statement, (*values, limit)).fetchall()
 
@@ -193,21 +195,6 @@ def arm_all(tx: Transaction, rows: Sequence[Letter], now: int) -> int:
     for (collection, space, priority), records in lanes.items():
         arm(tx, records, Arms(collection=collection, space=space, priority=priority), now)
     return len(rows)
-
-
-def _dead(db: sqlite3.Connection, which: JobFilter) -> tuple[list[str], list[object], str]:
-    conditions: list[str] = [revivable(named=False)]
-    values: list[object] = []
-    if which.collection is not None:
-        conditions.append("j.collection = ?")
-        values.append(find(db, which.collection).id)
-    if which.reason is not None:
-        conditions.append("j.reason = ?")
-        values.append(which.reason)
-    if which.tenant is not None:
-        conditions.append("x.tenant = ?")
-        values.append(which.tenant)
-    return conditions, values, "INDEXED BY embedq_job_failed"
 
 
 def replay_quota(tx: Transaction, older_than: timedelta, limit: int, now: int) -> int:

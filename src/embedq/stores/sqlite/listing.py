@@ -12,6 +12,7 @@ from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Page, Priorit
 from embedq.stores.columns import CANCELLED, COMPLETED, FAILED, OPEN, number, read_fault, read_retry
 from embedq.stores.sqlite.collections import find, read_space
 from embedq.stores.sqlite.moments import when, when_or_none
+from embedq.stores.sqlite.narrowing import narrowing
 from embedq.stores.sqlite.reading import OLDEST
 
 JOBS = """
@@ -145,16 +146,8 @@ def _conditions(db: sqlite3.Connection, which: JobFilter, holders: Holders) -> t
     if which.status is JobStatus.RETRYING:
         conditions.append("j.id NOT IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(holders)))
-    if which.collection is not None:
-        conditions.append("j.collection = ?")
-        values.append(find(db, which.collection).id)
-    if which.reason is not None:
-        conditions.append("j.reason = ?")
-        values.append(which.reason)
-    if which.tenant is not None:
-        conditions.append("x.tenant = ?")
-        values.append(which.tenant)
-    return conditions, values, index
+    narrowed, wanted = narrowing(db, which)
+    return [*conditions, *narrowed], [*values, *wanted], index
 
 
 def _select(

@@ -7,53 +7,53 @@ from embedq.ports.jobs import Budgeting, Fleet, Keeping, Leasing, Operating, Pau
 from embedq.ports.lifetime import Lifetime
 
 
-class Searched(Reading, Budgeting, Protocol):
+class SearchStore(Reading, Budgeting, Protocol):
     """For searches: records, and whether a query may be embedded."""
 
 
-class Awaited(Reading, Pausing, Fleet, Protocol):
+class WaitStore(Reading, Pausing, Fleet, Protocol):
     """For waiting for vectors: records, and why no worker runs."""
 
 
-class UserStore(Declaring, Writing, Searched, Awaited, Protocol):
+class UserStore(Declaring, Writing, SearchStore, WaitStore, Protocol):
     """For applications."""
 
 
-class Beaten(Leasing, Pausing, Fleet, Protocol):
+class HeartbeatStore(Leasing, Pausing, Fleet, Protocol):
     """For heartbeats."""
 
 
-class WorkerStore(Declaring, Budgeting, Beaten, Protocol):
+class WorkerStore(Declaring, Budgeting, HeartbeatStore, Protocol):
     """For workers."""
 
 
-class Guarded(Keeping, Fleet, Protocol):
+class RescueStore(Keeping, Fleet, Protocol):
     """For a rescue: leases, and whose worker is dead."""
 
 
-class Reconciled(Declaring, Keeping, Protocol):
+class ReconcileStore(Declaring, Keeping, Protocol):
     """For a reconciler: collections, and their missing vectors."""
 
 
-class UpkeepStore(Guarded, Reconciled, Operating, Protocol):
+class UpkeepStore(RescueStore, ReconcileStore, Operating, Protocol):
     """For upkeep."""
 
 
-class Watched(Declaring, Budgeting, Operating, Pausing, Fleet, Protocol):
+class StatusStore(Declaring, Budgeting, Operating, Pausing, Fleet, Protocol):
     """For the queue's status."""
 
 
-class Drained(Operating, Pausing, Placing, Protocol):
+class DrainStore(Operating, Pausing, Placing, Protocol):
     """For a drain."""
 
 
-class Examined(Placing, Lifetime, Protocol):
+class CheckupStore(Placing, Lifetime, Protocol):
     """For the doctor."""
 
 
-class Mended(Reconciled, Placing, Protocol):
+class RepairStore(ReconcileStore, Placing, Protocol):
     """For a repair."""
 
 
-class OperatorStore(Watched, Drained, Examined, Mended, Protocol):
+class OperatorStore(StatusStore, DrainStore, CheckupStore, RepairStore, Protocol):
     """For operators."""
