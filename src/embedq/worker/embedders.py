@@ -55,8 +55,9 @@ class Embedders:
     async def refresh(self) -> bool:
         """Look for new spaces and build their embedders; say whether one of them can be called."""
         async with self._refreshing:
+            asked_at = self._context.timing.monotonic()  # what changes while the answer is on its way is not in it
             spaces = {space.id: space for space in await self._context.store.spaces()}
-            self._refresh_at = self._context.timing.monotonic() + REFRESH_EVERY.total_seconds()
+            self._refresh_at = asked_at + REFRESH_EVERY.total_seconds()
             for state in list(self._states.values()):
                 if state.space.id not in spaces:
                     self._retire(state)

@@ -4,7 +4,10 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event as Signal
+from threading import Thread
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,7 +19,7 @@ from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.given_leases import GivenLeases
 from embedq.stores.sqlite.moments import stamp
 from embedq.stores.sqlite.transaction import Transaction
-from embedq.stores.sqlite.writer import Work
+from embedq.stores.sqlite.writer import Work, _Call
 from embedq.telemetry import Event, Telemetry
 from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, done, job_of, read, take_one, write
 
@@ -147,3 +150,24 @@ async def test_what_was_undone_is_not_told(store: SqliteStore, heard: list[Event
     await write(store, "C", "c")  # what follows a commit is told before the next begins
 
     assert Event.STORED not in heard
+
+
+async def test_a_call_beside_the_close_is_answered(tmp_path: Path) -> None:
+    """The store is closed just while a call is being queued: it is done or refused, and does not wait for ever."""
+    store = await SqliteStore.open(tmp_path / "embedq.db")
+    writer = store._file._writer
+    closing = Thread(target=writer.close)
+
+    class Slow(SimpleQueue[Any]):
+        def put(self, item: Any, *_: Any) -> None:  # type: ignore[override]  # noqa: ANN401 as it is
+            if item is not None and not closing.ident:
+                closing.start()
+                closing.join(0.5)  # enough for a close that nothing keeps
+            super().put(item)
+
+    writer._calls, calls = Slow(), writer._calls
+    loop = asyncio.get_running_loop()
+    calls.put(_Call(lambda _: None, bulk=False, loop=loop, future=loop.create_future()))
+    async with asyncio.timeout(5):
+        assert await writer.run(lambda _: 42) == 42
+    closing.join()

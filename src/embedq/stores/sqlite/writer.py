@@ -55,25 +55,28 @@ class Writer:
         self._bulk_call = BULK_SECONDS  # recent duration of a bulk call
         self._open = True  # until `close` has been called
         self._closed = False
+        self._closing = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="embedq-writer", daemon=True)
         self._thread.start()
 
     async def run(self, work: Work[T], *, bulk: bool = False) -> T:
         """Do this work in a write transaction; return when it is durable. Callable from any event loop."""
-        if self._closed:
-            raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
         call = _Call(work, bulk, loop, loop.create_future())
-        self._calls.put(call)
+        with self._closing:  # a call that is queued after the last one would never be answered
+            if self._closed:
+                raise StoreError("the store is closed")
+            self._calls.put(call)
         answer: T = await call.future  # a cancelled caller misses the answer; the work is done anyway
         return answer
 
     def close(self) -> None:
         """Finish accepted work, then stop."""
-        if not self._closed:
-            self._closed = True
-            self._calls.put(None)
-            self._thread.join()
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._calls.put(None)
+        self._thread.join()
 
     def _serve(self) -> None:
         while self._open or self._waiting:
@@ -83,17 +86,6 @@ class Writer:
         self._checkpointer.truncate()
         self._db.close()
         self._gate.close()
-        self._refuse_late()
-
-    def _refuse_late(self) -> None:
-        """Refuse calls that arrived while closing."""
-        late = []
-        while not self._calls.empty():
-            call = self._calls.get()
-            if call is not None:
-                call.error = StoreError("the store is closed")
-                late.append(call)
-        _deliver(late)
 
     def _next_group(self) -> list[_Call]:
         """Wait for calls and choose which ones share the next commit.
