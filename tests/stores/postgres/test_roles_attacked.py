@@ -72,6 +72,7 @@ A_WRITERS = (
     "SELECT embedq.delete_json('{}')",
     "SELECT embedq.delete_records(1, 1, '{1}', true, NULL, NULL)",
     "SELECT embedq.cancel(1, 1, NULL, NULL)",
+    "SELECT * FROM embedq.arm_unchanged(1, 1, '{1}', '{1}', '{1}', '{1}', '{t}', true, NULL)",
     "SELECT embedq.learn(1, 8)",
     "INSERT INTO embedq.collection (name, space, priority, retry, created_at) VALUES ('x', 1, 1, '', now())",
     "UPDATE embedq.collection SET name = 'x'",

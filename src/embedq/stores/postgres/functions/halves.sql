@@ -83,7 +83,8 @@ $$;
 -- these, so that older places in it go first.
 CREATE FUNCTION name_records(
   p_collection int, p_space int, p_ids text[], p_places int[], p_hashes bytea[], p_tenants text[], p_now timestamptz
-) RETURNS TABLE (rid bigint, job bigint, serial bigint, status smallint, reason text, hash bytea, priority smallint)
+) RETURNS TABLE (rid bigint, version bigint, job bigint, job_version bigint, serial bigint, status smallint, reason text,
+  hash bytea, priority smallint)
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -102,31 +103,8 @@ BEGIN
   WHERE (x.hash, x.valid_to) IS DISTINCT FROM (excluded.hash, NULL) OR x.tenant IS DISTINCT FROM excluded.tenant;
   PERFORM FROM job j WHERE j.id = ANY (ARRAY(SELECT (x.rid << 12) | p_space FROM record x
       WHERE x.collection = p_collection AND x.id = ANY (p_ids))) ORDER BY j.id FOR NO KEY UPDATE;
-  RETURN QUERY SELECT x.rid, j.id, j.serial, j.status, j.reason, j.hash, j.priority
+  RETURN QUERY SELECT x.rid, x.xmin::text::bigint, j.id, j.xmin::text::bigint, j.serial, j.status, j.reason, j.hash, j.priority
     FROM unnest(p_ids) WITH ORDINALITY u (id, n) JOIN record x ON x.collection = p_collection AND x.id = u.id
     LEFT JOIN job j ON j.id = (x.rid << 12) | p_space ORDER BY u.n;
-END
-$$;
-
--- Arm the jobs of records that were named, and move others up that are on their way; the caller's transaction holds both.
--- Answer with the jobs of the armed records.
-CREATE FUNCTION arm_named(
-  p_collection int, p_space int, p_records bigint[], p_priorities smallint[], p_forced boolean, p_raised bigint[],
-  p_raised_priorities smallint[], p_now timestamptz
-) RETURNS TABLE (rid bigint, job bigint, serial bigint)
-LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-#variable_conflict use_column
-BEGIN
-  PERFORM require_holds('jobs');
-  IF p_records <> '{}' THEN
-    PERFORM arm(p_collection, p_space, p_records, ARRAY(
-      SELECT x.hash FROM unnest(p_records) WITH ORDINALITY u (rid, n) JOIN record x ON x.rid = u.rid ORDER BY u.n),
-      p_priorities, p_forced, coalesce(p_now, clock_timestamp()));
-  END IF;
-  IF p_raised <> '{}' THEN
-    PERFORM raise_priority(p_raised, p_raised_priorities);
-  END IF;
-  RETURN QUERY SELECT u.rid, j.id, j.serial FROM unnest(p_records) u (rid) JOIN job j ON j.id = (u.rid << 12) | p_space;
 END
 $$;

@@ -8,67 +8,34 @@ BEGIN
 END
 $$;
 
--- Arm jobs of live records by hand: forced, or where the current text has neither vector nor job, as in
--- `policy.jobs.enqueue_arms`; what is on its way keeps the higher priority. An unknown id, or one that is not the tenant's,
--- is the problem, and then nothing is written.
-CREATE FUNCTION enqueue(
-  p_collection int, p_space int, p_ids text[], p_force boolean, p_priority smallint, p_now timestamptz, p_tenant text
-) RETURNS receipts
-LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-DECLARE
-  answer receipts;
-  rids bigint[];
-  raised bigint[];
-  a record;
-BEGIN
-  rids := ARRAY(SELECT x.rid FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids));
-  PERFORM hold_records(p_space, rids);
-  SELECT u.id INTO answer.problem FROM unnest(p_ids) u (id) WHERE NOT EXISTS (
-    SELECT FROM record x WHERE x.collection = p_collection AND x.id = u.id AND x.valid_to IS NULL
-      AND (p_tenant IS NULL OR x.tenant = p_tenant)) LIMIT 1;
-  IF answer.problem IS NOT NULL THEN
-    RETURN answer;
-  END IF;
-  SELECT array_agg(x.rid) AS rids, array_agg(x.hash) AS hashes, array_agg(p_priority) AS priorities INTO a
-  FROM record x LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
-  LEFT JOIN missing m ON m.collection = p_collection AND m.record = x.rid
-  WHERE x.rid = ANY (rids) AND (p_force OR (m.record IS NOT NULL AND j.status IS DISTINCT FROM 0));
-  IF a.rids IS NOT NULL THEN
-    PERFORM arm(p_collection, p_space, a.rids, a.hashes, a.priorities, p_force, coalesce(p_now, clock_timestamp()));
-  END IF;
-  SELECT array_agg(j.id) INTO raised FROM job j
-  WHERE j.id = ANY (ARRAY(SELECT (u.rid << 12) | p_space FROM unnest(rids) u (rid)))
-    AND j.status = 0 AND j.priority < p_priority;
-  IF raised IS NOT NULL THEN
-    PERFORM raise_priority(raised, array_fill(p_priority, ARRAY[cardinality(raised)]));
-  END IF;
-  answer.space := p_space;
-  RETURN read_receipts(answer, p_collection, p_ids, ARRAY(SELECT generate_subscripts(p_ids, 1)));
-END
-$$;
-
--- Arm the jobs of live records that are as they were when the rules were asked about them [2]: neither the record nor its
--- job, known by the transactions that last wrote them, has changed since. Answer with how many were.
+-- Change the jobs of live records that are as they were when the rules were asked about them [2]: neither the record nor its
+-- job, known by the transactions that last wrote them, has changed since. `p_arms`: true arms the job; false moves one that
+-- is on its way up to a higher lane; NULL only looks. Answer with the records that were unchanged, and their jobs.
 CREATE FUNCTION arm_unchanged(
   p_collection int, p_space int, p_records bigint[], p_versions bigint[], p_job_versions bigint[],
-  p_priorities smallint[], p_now timestamptz
-) RETURNS int
+  p_priorities smallint[], p_arms boolean[], p_forced boolean, p_now timestamptz
+) RETURNS TABLE (rid bigint, job bigint, serial bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
 DECLARE
   a record;
 BEGIN
   PERFORM hold_records(p_space, p_records);
-  SELECT array_agg(x.rid) AS rids, array_agg(x.hash) AS hashes, array_agg(u.priority) AS priorities INTO a
-  FROM unnest(p_records, p_versions, p_job_versions, p_priorities) u (rid, version, job_version, priority)
+  SELECT array_agg(x.rid) AS unchanged, array_agg(x.rid) FILTER (WHERE u.arms) AS armed,
+    array_agg(x.hash) FILTER (WHERE u.arms) AS hashes, array_agg(u.priority) FILTER (WHERE u.arms) AS priorities,
+    array_agg(j.id) FILTER (WHERE NOT u.arms) AS raised, array_agg(u.priority) FILTER (WHERE NOT u.arms) AS lanes INTO a
+  FROM unnest(p_records, p_versions, p_job_versions, p_priorities, p_arms) u (rid, version, job_version, priority, arms)
   JOIN record x ON x.rid = u.rid AND x.collection = p_collection AND x.xmin::text::bigint = u.version
   LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
   WHERE x.valid_to IS NULL AND j.xmin::text::bigint IS NOT DISTINCT FROM u.job_version;
-  IF a.rids IS NOT NULL THEN
-    PERFORM arm(p_collection, p_space, a.rids, a.hashes, a.priorities, false, coalesce(p_now, clock_timestamp()));
+  IF a.armed IS NOT NULL THEN
+    PERFORM arm(p_collection, p_space, a.armed, a.hashes, a.priorities, p_forced, coalesce(p_now, clock_timestamp()));
   END IF;
-  RETURN coalesce(cardinality(a.rids), 0);
+  IF a.raised IS NOT NULL THEN
+    PERFORM raise_priority(a.raised, a.lanes);
+  END IF;
+  RETURN QUERY SELECT u.rid, j.id, j.serial FROM unnest(a.unchanged) u (rid) LEFT JOIN job j ON j.id = (u.rid << 12) | p_space;
 END
 $$;
 
