@@ -63,7 +63,6 @@ A_WORKERS = (
     "SELECT embedq.take_budget(1, NULL, NULL, NULL, 1, 0, NULL)",
     "SELECT * FROM embedq.known(1, '{}')",
     "SELECT * FROM embedq.write_transitions('[]', '[]', '{}', false, NULL)",
-    "SELECT * FROM embedq.hand_back(1)",
     "UPDATE embedq.control SET paused = true",
     "INSERT INTO embedq.worker (name, started_at, seen_at) VALUES ('w', now(), now())",
 )
