@@ -57,7 +57,7 @@ async def rescue(
 
 
 async def hand_back(database: Database, nonce: int) -> tuple[int, bool]:
-    """Hand back the lease whose answer was lost on its way to the worker: nobody worked on it, so nothing is charged.
+    """Hand back the lease whose answer was lost on its way: no worker has it, so nothing is charged.
 
     Answer with how many jobs went back, and whether to come back for more: those that an application holds, and those
     that have changed since they were read, stay in the lease, which is idle from now on.

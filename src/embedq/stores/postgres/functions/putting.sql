@@ -113,7 +113,7 @@ BEGIN
 END
 $$;
 
--- Say of records that were written or asked for which jobs they have, and how they stand.
+-- Say of records that were written which jobs they have, and how they stand.
 CREATE FUNCTION read_receipts(answer receipts, p_collection int, p_ids text[], p_places int[]) RETURNS receipts
 LANGUAGE plpgsql AS $$
 BEGIN
