@@ -10,7 +10,7 @@ import pytest
 
 from embedq.embedders.fake import FakeEmbedder
 from embedq.model import Ask, EmbedderName, JobId, JobStatus, Lease, NewRecord, RecordId, WorkerId
-from embedq.stores.postgres import PostgresStore
+from embedq.stores.postgres import PostgresStore, rescuing
 from embedq.telemetry import Telemetry
 from embedq.testing.stores.stage import (
     DIMENSIONS,
@@ -33,7 +33,6 @@ from embedq.upkeep import HostLiveness
 from embedq.worker import Pool, WorkerOptions
 
 SOON = 5  # seconds: far less than the application's transaction stays open
-HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
 HOLD = "SELECT FROM embedq.job ORDER BY id FOR NO KEY UPDATE"
 LEASE_UNDER_WAY = """
 SELECT (embedq.lease('w2', ARRAY[$1::text], 10, '5 min', false, false, false,
@@ -63,15 +62,13 @@ async def hold(url: str, records: Sequence[str]) -> tuple[asyncpg.Connection, as
     return connection, transaction
 
 
-async def test_a_lease_whose_jobs_are_all_held_is_handed_back_later(
-    store: PostgresStore, db: asyncpg.Connection, postgres_url: str
-) -> None:
+async def test_a_lease_whose_jobs_are_all_held_is_handed_back_later(store: PostgresStore, postgres_url: str) -> None:
     """Nothing can be handed back while they are held; no job is in no place, and none is charged."""
     receipts = await write_many(store, 3)
     [lease, *_] = await take(store)
     async with application(postgres_url) as held:
         await held.execute(HOLD)
-        assert tuple(await db.fetchrow(HAND_BACK, lease.nonce)) == (0, True)
+        assert await rescuing.hand_back(store._database, lease.nonce) == (0, True)
     assert await store.misplaced() == []
 
     taken_back = await store.rescue(now=NOON)
@@ -83,19 +80,19 @@ async def test_a_lease_whose_jobs_are_all_held_is_handed_back_later(
 
 
 async def test_a_lease_of_which_one_job_is_held_is_handed_back_but_for_that(
-    store: PostgresStore, db: asyncpg.Connection, postgres_url: str
+    store: PostgresStore, postgres_url: str
 ) -> None:
     """The others are in the line at once."""
     await write_many(store, 3)
     [lease, *_] = await take(store)
     connection, transaction = await hold(postgres_url, ["r1"])
-    assert tuple(await db.fetchrow(HAND_BACK, lease.nonce)) == (2, True)
+    assert await rescuing.hand_back(store._database, lease.nonce) == (2, True)
     assert {found.record_id for found in await take(store, "w2")} == {"r0", "r2"}
     await transaction.commit()
     await connection.close()
 
-    assert tuple(await db.fetchrow(HAND_BACK, lease.nonce)) == (1, False)
-    assert tuple(await db.fetchrow(HAND_BACK, lease.nonce)) == (0, False)
+    assert await rescuing.hand_back(store._database, lease.nonce) == (1, False)
+    assert await rescuing.hand_back(store._database, lease.nonce) == (0, False)
     assert [found.record_id for found in await take(store, "w2")] == ["r1"]
 
 
@@ -363,11 +360,11 @@ async def test_handing_back_waits_for_the_lease_it_is_about(
     space = (await store.spaces())[0].id
     async with application(postgres_url) as worker:
         assert len(await worker.fetchval(LEASE_UNDER_WAY, space)) == 3
-        handing_back = asyncio.create_task(store._database.fetchrow(HAND_BACK, 42))
+        handing_back = asyncio.create_task(rescuing.hand_back(store._database, 42))
         async with asyncio.timeout(SOON):
             while not await db.fetchval(WAITING):  # noqa: ASYNC110 only the database knows
                 await asyncio.sleep(0.01)
 
-    assert tuple(await handing_back) == (3, False)
+    assert await handing_back == (3, False)
     assert await store.misplaced() == []
     assert await embed_all(store) == 3

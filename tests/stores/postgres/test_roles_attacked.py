@@ -63,7 +63,6 @@ A_WORKERS = (
     "SELECT embedq.take_budget(1, NULL, NULL, NULL, 1, 0, NULL)",
     "SELECT * FROM embedq.known(1, '{}')",
     "SELECT * FROM embedq.write_transitions('[]', '[]', '{}', false, NULL)",
-    "SELECT * FROM embedq.hand_back(1)",
     "UPDATE embedq.control SET paused = true",
     "INSERT INTO embedq.worker (name, started_at, seen_at) VALUES ('w', now(), now())",
 )
@@ -72,6 +71,7 @@ A_WRITERS = (
     "SELECT embedq.delete_json('{}')",
     "SELECT embedq.delete_records(1, 1, '{1}', true, NULL, NULL)",
     "SELECT embedq.cancel(1, 1, NULL, NULL)",
+    "SELECT * FROM embedq.arm_unchanged(1, 1, '{1}', '{1}', '{1}', '{1}', '{t}', true, NULL)",
     "SELECT embedq.learn(1, 8)",
     "INSERT INTO embedq.collection (name, space, priority, retry, created_at) VALUES ('x', 1, 1, '', now())",
     "UPDATE embedq.collection SET name = 'x'",

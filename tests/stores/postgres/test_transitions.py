@@ -1,11 +1,14 @@
 """The rules are asked without a lock: what somebody changes meanwhile is asked again."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from embedq.model import JobFilter, JobStatus, RecordId, Released
-from embedq.stores.postgres import PostgresStore, keeping, transitions
+from embedq.errors import NotFound
+from embedq.model import EmbeddingStatus, JobFilter, JobStatus, NewRecord, Priority, RecordId, Released
+from embedq.stores.postgres import PostgresStore, arming, keeping, transitions
 from embedq.testing.stores.stage import (
     LATE,
     NOON,
@@ -75,15 +78,15 @@ async def test_what_changes_while_the_rules_are_asked_is_not_armed(
     """Two revive at once: one of them arms the job, which is leased before the other comes to it."""
     await write(store, "A")
     await store.settle([failed(await take_one(store))], now=NOON)
-    arm, leases = keeping._arm, []
+    arm, leases = keeping.arm, []
 
-    async def arm_late(*values: Any) -> int:  # noqa: ANN401 as it is
-        monkeypatch.setattr(keeping, "_arm", arm)
+    async def arm_late(*values: Any) -> Any:  # noqa: ANN401 as it is
+        monkeypatch.setattr(keeping, "arm", arm)
         assert await store.revive(JobFilter(), now=NOON) == 1
         leases.extend(await take(store))
         return await arm(*values)
 
-    monkeypatch.setattr(keeping, "_arm", arm_late)
+    monkeypatch.setattr(keeping, "arm", arm_late)
     assert await store.revive(JobFilter(), now=NOON) == 0
 
     await store.settle([done(lease) for lease in leases], now=NOON)
@@ -94,14 +97,14 @@ async def test_a_revive_looks_again_if_all_has_changed(store: PostgresStore, mon
     """None was armed, yet one is left: nobody is told that none is."""
     receipts = await write_many(store, 2)
     await store.settle([failed(lease) for lease in await take(store)], now=NOON)
-    arm = keeping._arm
+    arm = keeping.arm
 
-    async def arm_late(*values: Any) -> int:  # noqa: ANN401 as it is
-        monkeypatch.setattr(keeping, "_arm", arm)
-        collection, space, wanted, now = values[1:]
-        return await arm(values[0], collection, space, [({**row, "job_version": 0}, 1) for row, _ in wanted], now)
+    async def arm_late(*values: Any) -> Any:  # noqa: ANN401 as it is
+        monkeypatch.setattr(keeping, "arm", arm)
+        *where, wishes, now = values
+        return await arm(*where, [replace(wish, row={**wish.row, "job_version": 0}) for wish in wishes], now)
 
-    monkeypatch.setattr(keeping, "_arm", arm_late)
+    monkeypatch.setattr(keeping, "arm", arm_late)
 
     assert await store.revive(JobFilter(), now=NOON) == 2
     assert {(await job_of(store, receipt)).status for receipt in receipts} == {JobStatus.PENDING}
@@ -141,4 +144,96 @@ async def test_many_leases_are_rescued_in_steps(store: PostgresStore) -> None:
     rescued = await store.rescue(now=LATE)
 
     assert len({found.job_id for found in rescued}) == len(rescued) == 60
+    assert await store.misplaced() == []
+
+
+Act = Callable[[], Awaitable[object]]
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Act) -> list[int]:
+    """Act between the first reading and the first writing of a request by hand; note how much is asked each time."""
+    arm, asked = arming.arm, list[int]()
+
+    async def arm_late(*values: Any, **named: Any) -> Any:  # noqa: ANN401 as it is
+        asked.append(len(values[3]))
+        if len(asked) == 1:
+            await act()
+        return await arm(*values, **named)
+
+    monkeypatch.setattr(arming, "arm", arm_late)
+    return asked
+
+
+async def test_what_changes_while_it_is_asked_for_by_hand_is_read_again(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of three is edited and embedded meanwhile: the other two are not asked about again."""
+    receipts = await write_many(store, 3)
+    await store.settle([failed(lease) for lease in await take(store)], now=NOON)
+
+    async def act() -> None:
+        await write(store, "B", "r1")
+        await embed_all(store)
+
+    asked = meanwhile(monkeypatch, act)
+    again = await store.enqueue(NOTES, [RecordId(f"r{n}") for n in (2, 1, 0)], now=NOON)
+
+    assert asked == [3, 1]
+    assert [receipt.job_id for receipt in again] == [receipts[n].job_id for n in (2, 1, 0)]
+    pending, embedded = EmbeddingStatus.PENDING, EmbeddingStatus.EMBEDDED
+    assert [receipt.embedding_status for receipt in again] == [pending, embedded, pending]
+    assert [(await job_of(store, receipt)).status for receipt in receipts] == [
+        JobStatus.PENDING,
+        JobStatus.COMPLETED,
+        JobStatus.PENDING,
+    ]
+
+
+@pytest.mark.parametrize("force", [True, False])
+async def test_a_record_that_goes_while_it_is_asked_for_refuses_all(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, *, force: bool
+) -> None:
+    """Deleted between reading and writing: nothing is written for the others, whether it would have been or not."""
+    receipts = await write_many(store, 3)
+    await store.settle([failed(lease) for lease in await take(store, limit=2)], now=NOON)
+    meanwhile(monkeypatch, lambda: store.delete(NOTES, [RecordId("r2")], now=NOON))
+
+    with pytest.raises(NotFound, match="'r2'"):
+        await store.enqueue(NOTES, [RecordId(f"r{n}") for n in range(3)], force=force, now=NOON)
+
+    assert [(await job_of(store, receipt)).status for receipt in receipts[:2]] == [JobStatus.FAILED] * 2
+    assert await take(store) == []
+
+
+async def test_a_record_that_changes_hands_while_it_is_asked_for_refuses_all(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Purged and put by another tenant, with a job that is not to be changed: it is not shown to the one that asks."""
+    both = [NewRecord(id=RecordId(id_), text="A", tenant="ours") for id_ in ("a", "b")]
+    receipts = await store.put(NOTES, both, now=NOON)
+    await store.settle([failed(lease) for lease in await take(store, limit=1)], now=NOON)
+
+    async def act() -> None:
+        await store.delete(NOTES, [RecordId("b")], purge=True, now=NOON)
+        await store.put(NOTES, [NewRecord(id=RecordId("b"), text="A", tenant="theirs")], now=NOON)
+
+    meanwhile(monkeypatch, act)
+    with pytest.raises(NotFound, match="'b'"):
+        await store.enqueue(NOTES, [RecordId("a"), RecordId("b")], tenant="ours", now=NOON)
+
+    assert (await job_of(store, receipts[0])).status is JobStatus.FAILED
+
+
+async def test_a_job_moves_up_only_if_it_is_as_it_was(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process has moved it further up meanwhile: it stays there."""
+    receipt = await write(store, "A")
+
+    async def act() -> None:
+        monkeypatch.undo()
+        await store.enqueue(NOTES, [RecordId("a")], job_priority=Priority.URGENT, now=NOON)
+
+    meanwhile(monkeypatch, act)
+    await store.enqueue(NOTES, [RecordId("a")], job_priority=Priority.HIGH, now=NOON)
+
+    assert (await job_of(store, receipt)).priority == Priority.URGENT
     assert await store.misplaced() == []

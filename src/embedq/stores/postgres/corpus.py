@@ -23,7 +23,7 @@ from embedq.model import (
 )
 from embedq.policy.texts import Limits
 from embedq.stores.columns import Listed
-from embedq.stores.postgres import callers, collections, keeping, putting, reading, searching
+from embedq.stores.postgres import arming, callers, collections, keeping, putting, reading, searching
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -194,7 +194,7 @@ class PostgresCorpus(PostgresRecords):
     ) -> Sequence[Receipt]:
         """See `ports.Writing`."""
         receipts = await self._database.write(
-            lambda db: keeping.enqueue(
+            lambda db: arming.enqueue(
                 db, collection, records, force=force, priority=job_priority, tenant=tenant, now=now
             ),
             repeat=not force,  # a forced embedding costs money each time

@@ -24,7 +24,7 @@ from embedq.model import (
     WorkerId,
     WorkerInfo,
 )
-from embedq.stores.postgres import budgets, leasing, settling, transitions, workers
+from embedq.stores.postgres import budgets, leasing, rescuing, settling, transitions, workers
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import key_of
 from embedq.telemetry import Event
@@ -36,7 +36,6 @@ FROM embedq.complete_and_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12
 """
 NO_ASK = (None,) * 10
 RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
-HAND_BACK = "SELECT handed_back, holds_on FROM embedq.hand_back($1)"
 FOLD_EVERY = 100  # turns
 MOST_GIVEN = 1024  # batches that are remembered
 
@@ -151,12 +150,12 @@ class PostgresQueue:
         """Hand back leases that nobody got: nobody works on them."""
         for nonce in list(self._unanswered):
             try:
-                row = await self._database.fetchrow(HAND_BACK, nonce)
+                handed_back, holds_on = await rescuing.hand_back(self._database, nonce)
             except StoreError:
                 return  # still out of reach: before the next lease, or else the lease runs out by itself
-            if not row["holds_on"]:
+            if not holds_on:
                 self._unanswered.discard(nonce)
-            if row["handed_back"]:
+            if handed_back:
                 self._database.woke()
 
     async def _leased(self, ask: Ask, nonce: int, row: Any, news: int) -> Leased:  # noqa: ANN401 a row

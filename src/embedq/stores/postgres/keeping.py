@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from embedq.errors import NotFound
-from embedq.model import JobFilter, JobId, Missing, Receipt, RecordId
+from embedq.model import JobFilter, JobId, Missing, RecordId
 from embedq.stores.columns import needs_job, number, revivable
-from embedq.stores.postgres import putting
+from embedq.stores.postgres.arming import VERSIONS, Wish, arm
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -17,9 +16,6 @@ from embedq.stores.postgres.moments import NOW
 
 # What the rules must know of a record without a current vector, to say whether it is given a job [10].
 NEED = "j.status, j.reason, j.hash = x.hash AS same_text, g.hash = x.hash AS given_up"
-
-# Which state of a record and of its job is spoken of: the transactions that last wrote them.
-VERSIONS = "x.xmin::text::bigint AS version, j.xmin::text::bigint AS job_version"
 
 # Live records without a current vector, in the order they were first put.
 MISSING = f"""
@@ -38,8 +34,6 @@ LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
 LEFT JOIN LATERAL embedq.stored($2::int, ARRAY[x.rid]) v ON true
 WHERE x.collection = $1 AND x.id = ANY ($3) AND x.valid_to IS NULL AND v.hash IS DISTINCT FROM x.hash
 """
-ARM_UNCHANGED = "SELECT embedq.arm_unchanged($1, $2, $3, $4, $5, $6, $7)"
-ENQUEUE = "SELECT * FROM embedq.enqueue($1, $2, $3, $4, $5, $6, $7)"
 CANCEL = "SELECT embedq.cancel($1, $2, $3, $4)"
 DELETE_RECORDS = "SELECT embedq.delete_records($1, $2, $3, $4, $5, $6)"
 REMOVE_DROPPED = "SELECT embedq.remove_dropped($1, $2)"
@@ -73,22 +67,12 @@ async def reconcile(db: Connection, name: str, records: Sequence[RecordId], now:
     """Give jobs to those of these records that need one."""
     collection = await find(db, name)
     rows = await db.fetch(LACKING, collection.id, collection.space, list(dict.fromkeys(records)))
-    in_need = [(row, collection.priority) for row in rows if _needs_job(row)]
-    return await _arm(db, collection.id, collection.space, in_need, now)
+    in_need = [Wish(row, collection.priority) for row in rows if _needs_job(row)]
+    return len(await arm(db, collection.id, collection.space, in_need, now))
 
 
 def _needs_job(row: Any) -> bool:  # noqa: ANN401 a row
     return needs_job(row["status"], row["reason"], row["same_text"], row["given_up"])
-
-
-async def _arm(
-    db: Connection, collection: int, space: int, wanted: Sequence[tuple[Any, int]], now: datetime | None
-) -> int:
-    """Arm the jobs of records, each in a lane; those that somebody has changed since they were read are left alone."""
-    if not wanted:
-        return 0
-    columns = [[row[name] for row, _ in wanted] for name in ("rid", "version", "job_version")]
-    return int(await db.fetchval(ARM_UNCHANGED, collection, space, *columns, [lane for _, lane in wanted], now))
 
 
 async def recount(db: Connection, name: str, after: str | None, limit: int) -> tuple[int, str | None]:
@@ -105,27 +89,6 @@ async def recount(db: Connection, name: str, after: str | None, limit: int) -> t
 async def remove_dropped(database: Database, limit: int, now: datetime | None) -> int:
     """Take away some of what belongs to collections that were dropped; 0 when nothing is left."""
     return int(await database.write(lambda db: db.fetchval(REMOVE_DROPPED, limit, now), repeat=False))
-
-
-async def enqueue(
-    db: Connection,
-    name: str,
-    wanted: Sequence[RecordId],
-    *,
-    force: bool,
-    priority: int | None,
-    tenant: str | None,
-    now: datetime | None,
-) -> list[Receipt]:
-    """Arm jobs by hand: forced, or where the current text has neither vector nor job."""
-    collection = await find(db, name)
-    lane = collection.priority if priority is None else priority
-    how = (list(dict.fromkeys(wanted)), force, lane, now, tenant)
-    answer = await db.fetchrow(ENQUEUE, collection.id, collection.space, *how)
-    if answer["problem"] is not None:
-        raise NotFound(f"no record {answer['problem']!r} in collection {name!r}")
-    receipts = {receipt.id: receipt for receipt in putting.placed(list(dict.fromkeys(wanted)), answer)}
-    return [receipts[record] for record in wanted]
 
 
 async def cancel(db: Connection, job: JobId, tenant: str | None, now: datetime | None) -> None:
@@ -164,11 +127,11 @@ async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: d
     """Arm the jobs that these conditions name, collection by collection; if all have changed meanwhile, look again."""
     armed: list[int] = []
     while not armed and (rows := await db.fetch(ENDED.format(conditions=conditions), *values)):
-        homes: dict[tuple[int, int], list[tuple[Any, int]]] = defaultdict(list)
+        homes: dict[tuple[int, int], list[Wish]] = defaultdict(list)
         for row in rows:
-            homes[row["collection"], row["space"]].append((row, row["priority"]))
-        for home, wanted in homes.items():
-            armed += [row["rid"] for row, _ in wanted][: await _arm(db, *home, wanted, now)]
+            homes[row["collection"], row["space"]].append(Wish(row, row["priority"]))
+        for home, wishes in homes.items():
+            armed += await arm(db, *home, wishes, now)
     return armed
 
 

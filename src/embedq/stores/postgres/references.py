@@ -1,7 +1,7 @@
 """A queue whose records are in another database: it stores their names, and what the corpus last reported of them."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,15 +10,15 @@ from embedq.errors import Conflict, NotFound
 from embedq.exchange import Arm, Cause, JobState, Queued, Waiting
 from embedq.model import Collection, ContentHash, JobFilter, JobId, JobStatus, Reason, RecordId
 from embedq.policy import jobs as rules
-from embedq.stores.columns import OPEN, read_status
+from embedq.stores.columns import read_status
 from embedq.stores.postgres import collections, keeping, reading
+from embedq.stores.postgres.arming import Wish, arm, rises
 from embedq.stores.postgres.catalogue import FIND, Found, find, made
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import SPACE_BITS, job_id, parse
 
 NAME = "SELECT * FROM embedq.name_records($1, $2, $3, $4, $5, $6, $7)"
-ARM = "SELECT * FROM embedq.arm_named($1, $2, $3, $4, $5, $6, $7, $8)"
 STATES = f"""
 SELECT x.id, j.id AS job, j.serial, j.status, j.reason, j.hash FROM embedq.record x
 JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint WHERE x.collection = $1 AND x.id = ANY ($3)
@@ -58,15 +58,12 @@ async def enqueue(db: Connection, name: str, arms: Sequence[Arm], now: datetime 
         asks = {ask.id: ask for ask in arms}
         rows = await _name(db, collection, list(asks.values()), now)
         armed = {id_ for id_, ask in asks.items() if _is_armed(ask, rows[id_])}
-        jobs: dict[int, JobId] = {}
+        wishes = _wishes(collection, asks.values(), rows, armed)
+        jobs: dict[int, JobId | None] = {}
         for forced in (False, True):
-            some = [ask for ask in asks.values() if ask.id in armed and ask.forced is forced]
-            raised = [
-                ask for ask in asks.values() if not forced and ask.id not in armed and _rises(collection, ask, rows)
-            ]
-            if some or raised:
-                jobs |= await _arm(db, collection, some, raised, rows, now)
-    return [_queued(ask, rows[ask.id], jobs) for ask in arms]
+            some = [wish for id_, wish in wishes.items() if (asks[id_].forced and id_ in armed) is forced]
+            jobs |= await arm(db, collection.id, collection.space, some, now, forced=forced)
+    return [Queued(jobs.get(rows[ask.id]["rid"]) or _job(rows[ask.id]), armed=ask.id in armed) for ask in arms]
 
 
 async def states(db: Connection, name: str, records: Sequence[RecordId]) -> dict[RecordId, JobState]:
@@ -137,27 +134,21 @@ async def _name(db: Connection, collection: Found, asks: Sequence[Arm], now: dat
     return dict(zip(ids, rows, strict=True))
 
 
-async def _arm(
-    db: Connection,
-    collection: Found,
-    asks: Sequence[Arm],
-    raised: Sequence[Arm],
-    rows: Mapping[RecordId, Any],
-    now: datetime | None,
-) -> dict[int, JobId]:
-    """Arm jobs, and raise the priority of others; return the armed ones, by record."""
-    found = await db.fetch(
-        ARM,
-        collection.id,
-        collection.space,
-        [rows[ask.id]["rid"] for ask in asks],
-        [_lane(collection, ask) for ask in asks],
-        bool(asks) and asks[0].forced,
-        [rows[ask.id]["job"] for ask in raised],
-        [_lane(collection, ask) for ask in raised],
-        now,
-    )
-    return {row["rid"]: job_id(row["job"], row["serial"]) for row in found}
+def _wishes(
+    collection: Found, asks: Iterable[Arm], rows: Mapping[RecordId, Any], armed: Container[RecordId]
+) -> dict[RecordId, Wish]:
+    """Decide about the jobs of records whose rows are locked.
+
+    An open job keeps the highest priority that was requested explicitly.
+    """
+    wishes: dict[RecordId, Wish] = {}
+    for ask in asks:
+        row, lane = rows[ask.id], _lane(collection, ask)
+        if ask.id in armed:
+            wishes[ask.id] = Wish(row, lane)
+        elif ask.cause is not Cause.RECONCILE and rises(row, lane):
+            wishes[ask.id] = Wish(row, lane, arms=False)
+    return wishes
 
 
 def _lane(collection: Found, ask: Arm) -> int:
@@ -169,18 +160,8 @@ def _is_armed(ask: Arm, row: Any) -> bool:  # noqa: ANN401 a row
     return rules.arms(ask, read_status(row["status"]), reason=reason, same_text=row["hash"] == ask.hash)
 
 
-def _rises(collection: Found, ask: Arm, rows: Mapping[RecordId, Any]) -> bool:
-    """Say whether an open job's priority rises: it keeps the highest that was requested explicitly."""
-    row = rows[ask.id]
-    asked = ask.cause is not Cause.RECONCILE
-    return asked and row["status"] == OPEN and _lane(collection, ask) > (row["priority"] or 0)
-
-
-def _queued(ask: Arm, row: Any, jobs: Mapping[int, JobId]) -> Queued:  # noqa: ANN401 a row
-    del ask
-    if row["rid"] in jobs:
-        return Queued(jobs[row["rid"]], armed=True)
-    return Queued(None if row["job"] is None else job_id(row["job"], row["serial"]), armed=False)
+def _job(row: Any) -> JobId | None:  # noqa: ANN401 a row
+    return None if row["job"] is None else job_id(row["job"], row["serial"])
 
 
 def _state(row: Any) -> JobState:  # noqa: ANN401 a row

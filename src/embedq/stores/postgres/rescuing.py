@@ -23,14 +23,23 @@ FROM embedq.lease e LEFT JOIN embedq.worker w ON w.id = e.worker
 WHERE e.token > $2 AND (e.until <= {NOW} OR e.idle OR e.renewed > {NOW} + $3::interval
   OR e.renewed <= {NOW} - $4::interval OR w.name = ANY ($5::text[])) ORDER BY e.token LIMIT {LEASES}
 """
+# The lease whose answer was lost on its way to the worker.
+UNANSWERED = """
+SELECT e.token, e.nonce, e.xmin::text::bigint AS lease_version, true AS idle, e.jobs, e.arms, NULL AS worker
+FROM embedq.lease e WHERE e.nonce = $1
+"""
+
+# It may be about to be committed, though its answer is lost: it holds this lock until then.
+OUTWAIT = "SELECT pg_advisory_xact_lock($1::bigint)"
 FACTS = f"""
 SELECT l.token, l.nonce, l.lease_version, l.idle, l.worker, u.job, u.arms AS leased_arms,
   j.xmin::text::bigint AS version, j.serial, coalesce(j.status = 0 AND j.fence <= u.arms, false) AS under,
   j.arms, j.crashes, x.id AS record, x.hash, c.name AS collection
-FROM ({LOST}) l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms) LEFT JOIN embedq.job j ON j.id = u.job
+FROM ({{leases}}) l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms) LEFT JOIN embedq.job j ON j.id = u.job
 LEFT JOIN embedq.record x ON x.rid = u.job >> {SPACE_BITS} LEFT JOIN embedq.collection c ON c.id = j.collection
 ORDER BY l.token, u.job
 """
+LOST_FACTS, UNANSWERED_FACTS = FACTS.format(leases=LOST), FACTS.format(leases=UNANSWERED)
 
 Ended = tuple[int, Transition]  # a job's count of crashes, and its transition
 
@@ -39,19 +48,33 @@ async def rescue(
     database: Database, dead: Sequence[WorkerId], unrenewed_for: timedelta | None, now: datetime | None
 ) -> list[Rescued]:
     """Take back what no worker works on any more. What another transaction locks stays in its lease until later."""
-    rows = await database.fetch(FACTS, now, -1, SET_BACK, unrenewed_for, list(dead))
+    rows = await database.fetch(LOST_FACTS, now, -1, SET_BACK, unrenewed_for, list(dead))
     rescued = await _take_back(database, rows, now)  # even if there is none, so that a missing right is reported
     while rows:
-        rows = await database.fetch(FACTS, now, rows[-1]["token"], SET_BACK, unrenewed_for, list(dead))
+        rows = await database.fetch(LOST_FACTS, now, rows[-1]["token"], SET_BACK, unrenewed_for, list(dead))
         rescued += await _take_back(database, rows, now) if rows else []
     return rescued
 
 
-async def _take_back(database: Database, rows: Sequence[Any], now: datetime | None) -> list[Rescued]:
+async def hand_back(database: Database, nonce: int) -> tuple[int, bool]:
+    """Hand back the lease whose answer was lost on its way: no worker has it, so nothing is charged.
+
+    Answer with how many jobs went back, and whether to come back for more: those that an application holds, and those
+    that have changed since they were read, stay in the lease, which is idle from now on.
+    """
+    await database.fetch(OUTWAIT, nonce)
+    rows = await database.fetch(UNANSWERED_FACTS, nonce)
+    handed_back = len(await _take_back(database, rows, None, last=True)) if rows else 0
+    return handed_back, handed_back < len(rows)
+
+
+async def _take_back(
+    database: Database, rows: Sequence[Any], now: datetime | None, *, last: bool = False
+) -> list[Rescued]:
     ends = [_end(row) for row in rows]
     changes = [_change(row, end) for row, end in zip(rows, ends, strict=True)]
     told = json.dumps(changes, ensure_ascii=False)
-    answer = await database.run(lambda db: db.fetchrow(WRITE, told, "[]", [], None, now), repeat=False)
+    answer = await database.run(lambda db: db.fetchrow(WRITE, told, "[]", [], last, now), repeat=False)
     written = set(answer["written"])
     return [_rescued(row, end) for row, end in zip(rows, ends, strict=True) if row["under"] and row["job"] in written]
 

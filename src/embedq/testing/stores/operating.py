@@ -8,6 +8,7 @@ from embedq.model import (
     JobFilter,
     JobId,
     JobStatus,
+    Priority,
     Process,
     Reason,
     RecordId,
@@ -228,9 +229,10 @@ class OperatingFacts(Stage):
         assert receipt.job_id is None
 
     async def test_the_oldest_pending_job_is_known(self, store: Store) -> None:
-        """Per collection, how long it has waited."""
+        """Per collection, how long it has waited, also behind a younger one that is urgent."""
         await write(store, "A", "a", at=NOON)
         await write(store, "B", "b", at=NOON + HOUR)
+        await store.enqueue(NOTES, [RecordId("b")], job_priority=Priority.URGENT, now=NOON + HOUR)
 
         waits = await store.oldest_pending(now=NOON + 2 * HOUR)
 

@@ -1,5 +1,5 @@
--- Locks, everywhere: records before jobs before leases, each in the order of its key. Whoever changes a record's text or
--- life holds its job's row too, so a settle that holds the job may trust what it reads of the record.
+-- Locks, everywhere: records before jobs before leases, each in the order of its key. Any transaction that changes a
+-- record's text or life holds its job's row too, so a settle that holds the job may trust what it reads of the record.
 
 -- Refuse to act on a snapshot that is older than the locks: each statement must see what was committed before it.
 CREATE FUNCTION require_read_committed() RETURNS void LANGUAGE plpgsql AS $$
@@ -10,28 +10,17 @@ BEGIN
 END
 $$;
 
--- Say where a job stands in its line: its lane, then its age. Jobs that took workers down stand behind all the others [8]
--- (`policy.jobs.SOLO_CRASHES`). Read when it is made, not when it is called: no search path has a say in it.
+-- Say where a job stands in its line: its lane, then its age. Jobs that took workers down stand behind all the others
+-- [8] (`policy.jobs.SOLO_CRASHES`). Read when it is made, not when it is called: no search path has a say in it.
 CREATE FUNCTION place(priority smallint, crashes smallint, queued_at timestamptz) RETURNS bigint LANGUAGE sql STABLE
 RETURN (((3 - priority) + CASE WHEN crashes >= 2 THEN 4 ELSE 0 END)::bigint << 48)
   + floor(date_part('epoch', queued_at) * 1000)::bigint;
 
--- Say what a lease must know of a job: 1 it is forced, 2 its record may have a vector, 4 it was tried or renumbered, and
--- its row has to be read.
+-- Say what a lease must know of a job: 1 it is forced, 2 its record may have a vector, 4 it was tried or renumbered,
+-- and its row has to be read.
 CREATE FUNCTION kind_of(j job) RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
   SELECT (2 + CASE WHEN (j).forced THEN 1 ELSE 0 END
     + CASE WHEN (j).serial <> (j).id >> 12 OR (j).attempts > 0 OR (j).crashes > 0 THEN 4 ELSE 0 END)::smallint
-$$;
-
--- Look up which texts the stored vectors of some records stand for.
-CREATE FUNCTION stored(p_space int, p_records bigint[]) RETURNS TABLE (record bigint, hash bytea)
-LANGUAGE plpgsql STABLE ROWS 100 SET search_path = pg_catalog, embedq, pg_temp AS $$
-BEGIN
-  IF to_regclass(format('embedq.vector_%s', p_space)) IS NOT NULL THEN
-    RETURN QUERY EXECUTE format('SELECT v.record, v.hash FROM vector_%s v WHERE v.record = ANY ($1)', p_space)
-      USING p_records;
-  END IF;
-END
 $$;
 
 -- Take open jobs, whose rows are locked, out of waiting room and line; those that do not come back are leased.
@@ -66,8 +55,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
   ON CONFLICT DO NOTHING
 $$;
 
--- Arm the jobs of records: the text now, no failures, armed since every lease there is. The caller holds the records and
--- those of their jobs that exist. A job that is leased keeps its lease: it is queued when that ends.
+-- Arm the jobs of records: the text now, no failures, armed since every lease there is. The caller holds the records
+-- and those of their jobs that exist. A job that is leased keeps its lease: it is queued when that ends.
 CREATE FUNCTION arm(
   p_collection int, p_space int, p_records bigint[], p_hashes bytea[], p_priorities smallint[], p_forced boolean,
   p_now timestamptz
@@ -118,32 +107,8 @@ BEGIN
 END
 $$;
 
--- Keep the list of records without a current vector right, for these records; answer with how much longer it is.
-CREATE FUNCTION note_missing(p_collection int, p_space int, p_records bigint[]) RETURNS int
-LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-DECLARE
-  lacking bigint[];
-  covered bigint[];
-  added int;
-  removed int;
-BEGIN
-  SELECT array_agg(x.rid) FILTER (WHERE x.valid_to IS NULL AND v.hash IS DISTINCT FROM x.hash),
-    array_agg(x.rid) FILTER (WHERE x.valid_to IS NOT NULL OR v.hash = x.hash)
-  INTO lacking, covered
-  FROM record x LEFT JOIN stored(p_space, p_records) v ON v.record = x.rid WHERE x.rid = ANY (p_records);
-  DELETE FROM missing m WHERE m.collection = p_collection AND m.record = ANY (covered);
-  GET DIAGNOSTICS removed = ROW_COUNT;
-  INSERT INTO missing SELECT p_collection, u.record FROM unnest(lacking) u (record) ON CONFLICT DO NOTHING;
-  GET DIAGNOSTICS added = ROW_COUNT;
-  IF added <> removed THEN
-    INSERT INTO tally (collection, missing) VALUES (p_collection, added - removed);
-  END IF;
-  RETURN added + removed;
-END
-$$;
-
--- Move open jobs, whose rows are locked, up to higher lanes. A leased one only notes it; one that waits goes on waiting.
+-- Move open jobs, whose rows are locked, up to higher lanes. A leased one only notes it; one that waits goes on
+-- waiting.
 CREATE FUNCTION raise_priority(p_jobs bigint[], p_priorities smallint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
@@ -160,5 +125,48 @@ BEGIN
   SELECT w.due, w.since, w.space, w.collection, place(j.priority, j.crashes, j.queued_at), w.job
   FROM unnest(waiting) w JOIN job j ON j.id = w.job;
   PERFORM queue(standing);
+END
+$$;
+
+-- Lock live records and their jobs, for arming.
+CREATE FUNCTION hold_records(p_space int, p_records bigint[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
+BEGIN
+  PERFORM FROM record x WHERE x.rid = ANY (p_records) ORDER BY x.rid FOR NO KEY UPDATE;
+  PERFORM FROM job j WHERE j.id = ANY (ARRAY(SELECT (u.rid << 12) | p_space FROM unnest(p_records) u (rid)))
+    ORDER BY j.id FOR NO KEY UPDATE;
+END
+$$;
+
+-- Change the jobs of live records that are as they were when the rules were asked about them [2]: neither the record
+-- nor its job, known by the transactions that last wrote them, has changed since. `p_arms`: true arms the job; false
+-- moves one that is on its way up to a higher lane; NULL only looks. Answer with the records that were unchanged, and
+-- their jobs.
+CREATE FUNCTION arm_unchanged(
+  p_collection int, p_space int, p_records bigint[], p_versions bigint[], p_job_versions bigint[],
+  p_priorities smallint[], p_arms boolean[], p_forced boolean, p_now timestamptz
+) RETURNS TABLE (rid bigint, job bigint, serial bigint)
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+  a record;
+BEGIN
+  PERFORM hold_records(p_space, p_records);
+  SELECT array_agg(x.rid) AS unchanged, array_agg(x.rid) FILTER (WHERE u.arms) AS armed,
+    array_agg(x.hash) FILTER (WHERE u.arms) AS hashes, array_agg(u.priority) FILTER (WHERE u.arms) AS priorities,
+    array_agg(j.id) FILTER (WHERE NOT u.arms) AS raised, array_agg(u.priority) FILTER (WHERE NOT u.arms) AS lanes INTO a
+  FROM unnest(p_records, p_versions, p_job_versions, p_priorities, p_arms) u (rid, version, job_version, priority, arms)
+  JOIN record x ON x.rid = u.rid AND x.collection = p_collection AND x.xmin::text::bigint = u.version
+  LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
+  WHERE x.valid_to IS NULL AND j.xmin::text::bigint IS NOT DISTINCT FROM u.job_version;
+  IF a.armed IS NOT NULL THEN
+    PERFORM arm(p_collection, p_space, a.armed, a.hashes, a.priorities, p_forced, coalesce(p_now, clock_timestamp()));
+  END IF;
+  IF a.raised IS NOT NULL THEN
+    PERFORM raise_priority(a.raised, a.lanes);
+  END IF;
+  RETURN QUERY SELECT u.rid, j.id, j.serial FROM unnest(a.unchanged) u (rid)
+    LEFT JOIN job j ON j.id = (u.rid << 12) | p_space;
 END
 $$;

@@ -1,10 +1,11 @@
--- Tables of applications that are collections. Their triggers only note which keys to look at again; `gather` reads those
--- rows as they are then and puts them. Each attachment N has functions of its own, written when it is made, with its
--- table's and columns' names in them: note_N (the trigger), is_key_N, read_N, page_N, and for a target column place_N.
+-- Tables of applications that are collections. Their triggers only note which keys to look at again; `gather` reads
+-- those rows as they are then and puts them. Each attachment N has functions of its own, written when it is made, with
+-- its table's and columns' names in them: note_N (the trigger), is_key_N, read_N, page_N, and for a target column
+-- place_N.
 
--- Wake idle workers for what a trigger noted. A trigger asks for it once in 50 ms of its session, which remembers that, and
--- of all sessions one is heard. A transaction that notifies cannot be prepared, and fails while nobody reads what was told
--- before: where that may happen, workers look by themselves.
+-- Wake idle workers for what a trigger noted. A trigger asks for it once in 50 ms of its session, which remembers that,
+-- and of all sessions one is heard. A transaction that notifies cannot be prepared, and fails while no session reads
+-- what was notified before: where that may happen, workers look by themselves.
 CREATE FUNCTION ring() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE
@@ -18,8 +19,9 @@ BEGIN
 END
 $$;
 
--- Put a table's unique indexes into words: the files they are in, since one that was damaged, as by another version of its
--- collation, finds rows again when it is made anew; and the names that our functions call their collations and operators by.
+-- Put a table's unique indexes into words: the files they are in, since one that was damaged, as by another version of
+-- its collation, finds rows again when it is made again; and the names that our functions call their collations and
+-- operators by.
 CREATE FUNCTION unique_indexes(p_table oid) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT string_agg(format('%s %s %s', i.indexrelid, (
@@ -32,17 +34,19 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   FROM pg_index i WHERE i.indrelid = p_table AND i.indisunique AND i.indisvalid
 $$;
 
--- Put what matters of a table into words: its name, the columns in use, its unique indexes and heirs, its parts, the files
--- they are in, since when they are parts, and since when we watch them. A table of another shape is looked at again: one
--- that was written into a new file may have other texts, and so may a part that was taken out and put back, or one whose
--- triggers slept for a while. The number of the transaction that wrote a row of the catalogs tells of it, since it never
--- comes back. An unlogged table is emptied when its server crashes, which resets the server's statistics, too.
+-- Put what matters of a table into words: its name, the columns in use, its unique indexes and heirs, its parts, the
+-- files they are in, since when they are parts, and since when we watch them. A table of another shape is looked at
+-- again: one that was written into a new file may have other texts, and so may a part that was taken out and put back,
+-- or one whose triggers slept for a while. The number of the transaction that wrote a row of the catalogs tells of it,
+-- since it never comes back. An unlogged table is emptied when its server crashes, which resets the server's
+-- statistics, too.
 CREATE FUNCTION shape(a attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT coalesce((
     SELECT concat_ws(E'\n', format('%I.%I', n.nspname, c.relname), (
       SELECT string_agg(concat(s.nspname, s.nspacl), ',' ORDER BY s.nspname) FROM pg_namespace s
-      WHERE a.priority IS NOT NULL AND s.nspname IN ('public', n.nspname)), c.relispartition, row_security_active(c.oid), (
+      WHERE a.priority IS NOT NULL AND s.nspname IN ('public', n.nspname)), c.relispartition,
+      row_security_active(c.oid), (
       SELECT string_agg(format('%I %s %s %s %s %s %s %s', t.attname, t.attnum, t.atttypid, format_type(t.atttypid, -1),
           t.atttypmod, t.attcollation, t.attnotnull,
           (SELECT array_agg(e.enumlabel ORDER BY e.oid) FROM pg_enum e WHERE e.enumtypid = t.atttypid)),
@@ -55,7 +59,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
           SELECT string_agg(format('%s %s', t.tgenabled, t.xmin), ' ' ORDER BY t.tgname) FROM pg_trigger t
           WHERE t.tgrelid = p.oid AND t.tgfoid = to_regproc(format('embedq.note_%s', a.id)))), ',' ORDER BY p.oid)
       FROM (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid)) p),
-      CASE c.relpersistence WHEN 'u' THEN concat(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()) END)
+      CASE c.relpersistence WHEN 'u'
+        THEN concat(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()) END)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = a.source), 'gone')
 $$;
 
@@ -64,8 +69,8 @@ CREATE FUNCTION is_named(a attachment) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT coalesce(to_regclass(a.made_for) = a.source, false)
 $$;
 
--- Copy stored vectors into the rows of an attached table; answer with the records whose rows must wait, and with what the
--- table has against it. Its deferred triggers speak here, where they can be heard, and not at the commit.
+-- Copy stored vectors into the rows of an attached table; answer with the records whose rows must wait, and with what
+-- the table has against it. Its deferred triggers speak here, where they can be heard, and not at the commit.
 CREATE FUNCTION try_to_place(a attachment, p_records bigint[], OUT rest bigint[], OUT said text)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -99,7 +104,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  DELETE FROM unplaced u WHERE u.ctid = ANY (ARRAY(  -- it is tried anew: they have changed
+  DELETE FROM unplaced u WHERE u.ctid = ANY (ARRAY(  -- it is tried again: they have changed
     SELECT o.ctid FROM unplaced o WHERE o.given_up AND o.record = ANY (p_records) FOR UPDATE SKIP LOCKED));
   WHILE done < cardinality(p_records) AND clock_timestamp() < begun + interval '1 second' LOOP
     SELECT * INTO t FROM try_to_place(a, p_records[done + 1 : done + step]);
@@ -118,9 +123,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT concat_ws(E'\n', (
     SELECT string_agg(concat_ws(' ', t.oid, t.xmin, f.xmin), ',' ORDER BY t.oid)
     FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-    WHERE NOT t.tgisinternal AND t.tgrelid IN (SELECT (a).source::oid UNION SELECT relid FROM pg_partition_tree((a).source))), (
+    WHERE NOT t.tgisinternal
+      AND t.tgrelid IN (SELECT (a).source::oid UNION SELECT relid FROM pg_partition_tree((a).source))), (
     SELECT string_agg(concat_ws(' ', k.oid, k.xmin), ',' ORDER BY k.oid) FROM pg_constraint k
-    WHERE k.contype = 'c' AND k.conrelid IN (SELECT (a).source::oid UNION SELECT relid FROM pg_partition_tree((a).source))))
+    WHERE k.contype = 'c'
+      AND k.conrelid IN (SELECT (a).source::oid UNION SELECT relid FROM pg_partition_tree((a).source))))
 $$;
 
 -- Try everything again at once that was refused, if what may have refused it is another by now.
@@ -141,8 +148,8 @@ BEGIN
 END
 $$;
 
--- Copy some vectors alone that the table refused before; answer with how many it took. One that is refused waits twice as
--- long each time, and after ten times it is given up on.
+-- Copy some vectors alone that the table refused before; answer with how many it took. One that is refused waits twice
+-- as long each time, and after ten times it is given up on.
 CREATE FUNCTION copy_refused(a attachment) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -160,7 +167,7 @@ BEGIN
     IF t.rest IS NULL THEN
       DELETE FROM unplaced u WHERE u.ctid = one.place;
       done := done + 1;
-    ELSIF t.said IS NULL THEN  -- somebody holds the row
+    ELSIF t.said IS NULL THEN  -- another transaction holds the row
       UPDATE unplaced u SET due = clock_timestamp() + interval '1 second' WHERE u.ctid = one.place;
     ELSE
       UPDATE unplaced u SET tries = tries + 1, reason = t.said, given_up = one.tries >= 9,
@@ -199,17 +206,19 @@ BEGIN
 END
 $$;
 
--- Say why the changes of an attached table are not followed, and nobody knows whether its records are its rows; NULL:
--- they are.
+-- Say why the changes of an attached table are not followed, and it is not known whether its records are its rows;
+-- NULL: they are.
 CREATE FUNCTION unfollowed(a attachment) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT CASE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = (a).source)
-    THEN format('the table %s is gone: `embedq detach %s`', (a).made_for, (SELECT c.name FROM collection c WHERE c.id = (a).collection))
+    THEN format('the table %s is gone: `embedq detach %s`', (a).made_for,
+      (SELECT c.name FROM collection c WHERE c.id = (a).collection))
     ELSE coalesce((a).unfit, (a).problem, (
       SELECT format('%s has no column %L', (a).made_for, u.name)
       FROM unnest((a).keys || (a).texts || (a).attributes || (a).target || (a).tenant) u (name)
       WHERE u.name IS NOT NULL AND NOT EXISTS (
-        SELECT FROM pg_attribute t WHERE t.attrelid = (a).source AND t.attname = u.name AND NOT t.attisdropped) LIMIT 1)) END
+        SELECT FROM pg_attribute t WHERE t.attrelid = (a).source AND t.attname = u.name
+          AND NOT t.attisdropped) LIMIT 1)) END
 $$;
 
 -- Say what stands in the way of an attachment; NULL: nothing.

@@ -7,7 +7,8 @@ LANGUAGE sql IMMUTABLE AS $$
     WHEN p_tenant ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'its tenant holds control characters'
     WHEN octet_length(p_attributes::text) > 1 << 20 THEN 'its attributes have more than 1 MiB'
     WHEN octet_length(p_text) > p_bytes
-    THEN format('its text has %s bytes, the limit is %s: split it, or raise EMBEDQ_MAX_TEXT_BYTES', octet_length(p_text), p_bytes)
+    THEN format('its text has %s bytes, the limit is %s: split it, or raise EMBEDQ_MAX_TEXT_BYTES',
+      octet_length(p_text), p_bytes)
   END
 $$;
 
@@ -30,7 +31,8 @@ BEGIN
     INTO moved USING c.id, p_ids, p_hashes;
   END IF;
   PERFORM delete_record_rows(c.id, c.space, p_ids, true, NULL, NULL);
-  DELETE FROM unplaced u USING record x WHERE u.given_up AND u.record = x.rid AND x.collection = c.id AND x.id = ANY (p_ids);
+  DELETE FROM unplaced u USING record x
+    WHERE u.given_up AND u.record = x.rid AND x.collection = c.id AND x.id = ANY (p_ids);
   IF moved.hashes IS NOT NULL THEN
     INSERT INTO spare (space, hash, paid_at, embedding) SELECT c.space, u.hash, clock_timestamp(), u.embedding
     FROM unnest(moved.hashes, moved.vectors) u (hash, embedding) ON CONFLICT DO NOTHING;
@@ -39,8 +41,8 @@ END
 $$;
 
 -- Look at these keys again: rows that are there are put as they are now, records whose row is gone or has no text are
--- removed for good. Answer with the keys that must wait, since the texts before them are many bytes. The caller holds the
--- attachment's lock: of two looks at one row, the later one is stored last.
+-- removed permanently. Answer with the keys that must wait, since the texts before them are many bytes. The caller
+-- holds the attachment's lock: of two looks at one row, the later one is stored last.
 CREATE FUNCTION take_over(a attachment, p_ids text[], p_low boolean, p_lanes boolean, p_bytes int) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,7 +74,8 @@ BEGIN
   IF f.ids IS NOT NULL THEN
     UPDATE record x SET tenant = u.tenant FROM unnest(f.ids, f.tenants) u (id, tenant)  -- the table says whose a row is
     WHERE x.collection = c.id AND x.id = u.id AND x.tenant IS DISTINCT FROM u.tenant AND x.hash <> '';
-    answer := put_rows(c.name, c.id, c.revision, ARRAY(SELECT generate_series(1, cardinality(f.ids))), f.ids, f.texts, f.hashes,
+    answer := put_rows(c.name, c.id, c.revision, ARRAY(SELECT generate_series(1, cardinality(f.ids))), f.ids,
+      f.texts, f.hashes,
       f.attributes, f.tenants, f.priorities, NULL, true);
     IF answer.problem IS NOT NULL THEN
       RAISE serialization_failure USING MESSAGE = 'the collection has just changed';
@@ -98,8 +101,8 @@ BEGIN
 END
 $$;
 
--- Take over rows, whatever they hold: what cannot be read or stored is found by halving and told, the others go on. A lane
--- that cannot be computed keeps no text from being embedded.
+-- Take over rows, whatever they hold: what cannot be read or stored is found by halving and noted, the others go on. A
+-- lane that cannot be computed keeps no text from being embedded.
 CREATE FUNCTION absorb(a attachment, p_ids text[], p_low boolean, p_lanes boolean, p_bytes int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -174,7 +177,7 @@ BEGIN
 END
 $$;
 
--- Take the vectors in the rows' own column for those of their texts, where a row is as it was when somebody said so: their
+-- Take the vectors in the rows' own column for those of their texts, where a row is as it was when it was said: their
 -- jobs find them as paid for. Answer with how many rows that were.
 CREATE FUNCTION adopt(a attachment, p_ids text[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -191,7 +194,7 @@ END
 $$;
 
 -- Take over what one table has noted, and walk on through it where that is due; answer with how much was done. `p_lost`
--- was read before this transaction had a number: whoever could not note until then has a lower one.
+-- was read before this transaction had a number: a transaction that could not note until then has a lower one.
 CREATE FUNCTION gather_one(p_attachment int, p_lost bigint, p_limit int, p_bytes int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -201,7 +204,8 @@ DECLARE
   page int;
   done int;
 BEGIN
-  UPDATE attachment SET unnoted = p_lost, walk_after = pg_current_xact_id() WHERE id = p_attachment AND unnoted < p_lost;
+  UPDATE attachment SET unnoted = p_lost, walk_after = pg_current_xact_id()
+    WHERE id = p_attachment AND unnoted < p_lost;
   UPDATE attachment SET walk_after = NULL, walked_to = '', pruned_to = '', seen = 0
     WHERE id = p_attachment AND walk_after <= pg_snapshot_xmin(pg_current_snapshot());
   SELECT * INTO a FROM attachment WHERE id = p_attachment;
@@ -256,7 +260,8 @@ $$;
 -- Take over what attached tables have noted, one process per table at a time, from the table after p_after on until
 -- something was done: rows of applications are held no longer than that takes. Answer with how much was done where, and
 -- with what stands in the way. A table in trouble keeps its notes and does not hold up the others.
-CREATE FUNCTION gather(p_after int, p_limit int, p_bytes int) RETURNS TABLE (number int, home int, done int, trouble text)
+CREATE FUNCTION gather(p_after int, p_limit int, p_bytes int)
+RETURNS TABLE (number int, home int, done int, trouble text)
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET lock_timeout = '100ms' SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
@@ -281,7 +286,7 @@ BEGIN
         UPDATE attachment n SET portion = greatest(n.portion / 8, 1), problem = CASE WHEN n.portion = 1
           THEN 'it takes too long to look at one row: ' || SQLERRM ELSE n.problem END WHERE n.id = a.id;
         late := true;
-      WHEN lock_not_available OR transaction_rollback THEN  -- somebody is in the way: another time
+      WHEN lock_not_available OR transaction_rollback THEN  -- another transaction is in the way: another time
         done := 0;
       WHEN OTHERS THEN
         done := 0;
@@ -301,15 +306,15 @@ CREATE FUNCTION is_to_walk(a attachment) RETURNS boolean LANGUAGE sql STABLE AS 
     OR (a).unnoted < (SELECT last_value FROM embedq.unnoted)
 $$;
 
--- Count the changed rows that nobody has looked at yet, as far as it is worth counting.
+-- Count the changed rows that were not looked at yet, as far as it is worth counting.
 CREATE FUNCTION noted_rows(p_attachment int) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT coalesce(sum(n.rows), 0)
   FROM (SELECT o.rows FROM embedq.noted o WHERE o.attachment = p_attachment LIMIT 1000) n
 $$;
 
--- Count what is still to be done for a collection's table: changed rows, vectors to copy, and one for a walk. Of a table
--- that cannot be followed nothing can be done, and it is told otherwise.
+-- Count what is still to be done for a collection's table: changed rows, vectors to copy, and one for a walk. Of a
+-- table that cannot be followed nothing can be done, and it is shown otherwise.
 CREATE FUNCTION unread(p_collection int) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT coalesce((
@@ -319,7 +324,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
       AND EXISTS (SELECT FROM pg_class c WHERE c.oid = a.source)), 0)
 $$;
 
--- Say why nobody knows whether a collection's records are up to date; NULL: they are followed.
+-- Say why it is not known whether a collection's records are up to date; NULL: they are followed.
 CREATE FUNCTION doubt(p_collection int) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT unfollowed(a) FROM attachment a WHERE a.collection = p_collection

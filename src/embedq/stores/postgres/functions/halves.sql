@@ -1,6 +1,7 @@
 -- What a database does that holds records alone, or jobs alone.
 
--- Refuse what is for a database that holds records alone, or jobs alone: elsewhere it would go around the rules of a job.
+-- Refuse what is for a database that holds records alone, or jobs alone: elsewhere it would go around the rules of a
+-- job.
 CREATE FUNCTION require_holds(p_what text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 BEGIN
@@ -10,13 +11,13 @@ BEGIN
 END
 $$;
 
--- Store vectors of one collection's records as far as these are live with the texts that were embedded, and keep the others
--- for reuse, unless their texts were removed for good since they were read (`p_marks`), or are kept already: an insert would
--- wait for whoever is just removing them. Answer per record: 0 gone, 1 it has
--- another text, 2 stored, NULL if somebody else holds it just now. No id comes twice.
+-- Store vectors of one collection's records as far as these are live with the texts that were embedded, and keep the
+-- others for reuse, unless their texts were removed permanently since they were read (`p_marks`), or are kept already:
+-- an insert would wait for a transaction that is just removing them. Answer per record: 0 gone, 1 it has another text,
+-- 2 stored, NULL if another transaction holds it just now. No id comes twice.
 CREATE FUNCTION store_records(
-  p_collection int, p_space int, p_ids text[], p_hashes bytea[], p_truncated boolean[], p_vectors vector[], p_marks bigint[],
-  p_now timestamptz
+  p_collection int, p_space int, p_ids text[], p_hashes bytea[], p_truncated boolean[], p_vectors vector[],
+  p_marks bigint[], p_now timestamptz
 ) RETURNS int[]
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -34,23 +35,25 @@ BEGIN
   JOIN record x ON x.collection = p_collection AND x.id = u.id
   WHERE x.rid = ANY (held) AND x.valid_to IS NULL AND x.hash = u.hash;
   IF f.rids IS NOT NULL THEN
-    EXECUTE format('SELECT store_%s($1, $2, $3, $4, $5)', p_space) USING f.rids, f.homes, f.hashes, f.truncated, f.vectors;
+    EXECUTE format('SELECT store_%s($1, $2, $3, $4, $5)', p_space)
+      USING f.rids, f.homes, f.hashes, f.truncated, f.vectors;
     PERFORM note_missing(p_collection, p_space, f.rids);
     DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (f.rids);
     INSERT INTO unplaced (attachment, record)
       SELECT a.id, u.rid FROM attachment a CROSS JOIN unnest(f.rids) u (rid)
       WHERE a.collection = p_collection AND a.target IS NOT NULL;
   END IF;
-  WITH unchanged AS MATERIALIZED (  -- whoever removes a record for good holds all of it
+  WITH unchanged AS MATERIALIZED (  -- a transaction that removes a record permanently holds all of it
     SELECT x.id, x.rid, x.erased FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids)
       AND x.rid <> ALL (coalesce(f.rids, '{}')) ORDER BY x.rid FOR KEY SHARE SKIP LOCKED)
   INSERT INTO spare (space, hash, paid_at, embedding)
   SELECT DISTINCT ON (u.hash) p_space, u.hash, coalesce(p_now, clock_timestamp()), u.embedding
   FROM unnest(p_ids, p_hashes, p_vectors, p_marks) u (id, hash, embedding, mark) JOIN unchanged x ON x.id = u.id
-  WHERE coalesce(x.erased, -x.rid) = u.mark AND NOT EXISTS (SELECT FROM spare s WHERE (s.space, s.hash) = (p_space, u.hash))
+  WHERE coalesce(x.erased, -x.rid) = u.mark
+    AND NOT EXISTS (SELECT FROM spare s WHERE (s.space, s.hash) = (p_space, u.hash))
   ON CONFLICT DO NOTHING;
-  RETURN ARRAY(SELECT CASE WHEN x.rid IS NULL THEN 0 WHEN x.rid <> ALL (held) THEN NULL WHEN x.valid_to IS NOT NULL THEN 0
-      WHEN x.hash = u.hash THEN 2 ELSE 1 END
+  RETURN ARRAY(SELECT CASE WHEN x.rid IS NULL THEN 0 WHEN x.rid <> ALL (held) THEN NULL
+      WHEN x.valid_to IS NOT NULL THEN 0 WHEN x.hash = u.hash THEN 2 ELSE 1 END
     FROM unnest(p_ids, p_hashes) WITH ORDINALITY u (id, hash, n)
     LEFT JOIN record x ON x.collection = p_collection AND x.id = u.id ORDER BY u.n);
 END
@@ -62,7 +65,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 BEGIN
   PERFORM require_holds('records');
   INSERT INTO given_up (collection, record, hash, reason)
-  SELECT DISTINCT ON (x.rid) x.collection, x.rid, u.hash, u.reason FROM unnest(p_ids, p_hashes, p_reasons) u (id, hash, reason)
+  SELECT DISTINCT ON (x.rid) x.collection, x.rid, u.hash, u.reason
+  FROM unnest(p_ids, p_hashes, p_reasons) u (id, hash, reason)
   JOIN record x ON x.collection = p_collection AND x.id = u.id AND x.hash = u.hash AND x.valid_to IS NULL
   ON CONFLICT (collection, record) DO UPDATE SET hash = excluded.hash, reason = excluded.reason;
 END
@@ -78,12 +82,13 @@ BEGIN
 END
 $$;
 
--- Note what the corpus says of records: they are live, and this is the hash of their texts. Lock them and their jobs, and say
--- how these stand, in the order of the arguments. Ids come sorted, each once, with their places in the request: numbers follow
--- these, so that older places in it go first.
+-- Note what the corpus says of records: they are live, and this is the hash of their texts. Lock them and their jobs,
+-- and say how these stand, in the order of the arguments. Ids come sorted, each once, with their places in the request:
+-- numbers follow these, so that older places in it go first.
 CREATE FUNCTION name_records(
   p_collection int, p_space int, p_ids text[], p_places int[], p_hashes bytea[], p_tenants text[], p_now timestamptz
-) RETURNS TABLE (rid bigint, job bigint, serial bigint, status smallint, reason text, hash bytea, priority smallint)
+) RETURNS TABLE (rid bigint, version bigint, job bigint, job_version bigint, serial bigint, status smallint,
+  reason text, hash bytea, priority smallint)
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -102,31 +107,9 @@ BEGIN
   WHERE (x.hash, x.valid_to) IS DISTINCT FROM (excluded.hash, NULL) OR x.tenant IS DISTINCT FROM excluded.tenant;
   PERFORM FROM job j WHERE j.id = ANY (ARRAY(SELECT (x.rid << 12) | p_space FROM record x
       WHERE x.collection = p_collection AND x.id = ANY (p_ids))) ORDER BY j.id FOR NO KEY UPDATE;
-  RETURN QUERY SELECT x.rid, j.id, j.serial, j.status, j.reason, j.hash, j.priority
+  RETURN QUERY SELECT x.rid, x.xmin::text::bigint, j.id, j.xmin::text::bigint, j.serial, j.status, j.reason, j.hash,
+      j.priority
     FROM unnest(p_ids) WITH ORDINALITY u (id, n) JOIN record x ON x.collection = p_collection AND x.id = u.id
     LEFT JOIN job j ON j.id = (x.rid << 12) | p_space ORDER BY u.n;
-END
-$$;
-
--- Arm the jobs of records that were named, and move others up that are on their way; the caller's transaction holds both.
--- Answer with the jobs of the armed records.
-CREATE FUNCTION arm_named(
-  p_collection int, p_space int, p_records bigint[], p_priorities smallint[], p_forced boolean, p_raised bigint[],
-  p_raised_priorities smallint[], p_now timestamptz
-) RETURNS TABLE (rid bigint, job bigint, serial bigint)
-LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-#variable_conflict use_column
-BEGIN
-  PERFORM require_holds('jobs');
-  IF p_records <> '{}' THEN
-    PERFORM arm(p_collection, p_space, p_records, ARRAY(
-      SELECT x.hash FROM unnest(p_records) WITH ORDINALITY u (rid, n) JOIN record x ON x.rid = u.rid ORDER BY u.n),
-      p_priorities, p_forced, coalesce(p_now, clock_timestamp()));
-  END IF;
-  IF p_raised <> '{}' THEN
-    PERFORM raise_priority(p_raised, p_raised_priorities);
-  END IF;
-  RETURN QUERY SELECT u.rid, j.id, j.serial FROM unnest(p_records) u (rid) JOIN job j ON j.id = (u.rid << 12) | p_space;
 END
 $$;

@@ -22,8 +22,8 @@ CREATE FUNCTION enter_worker(p_worker text, p_now timestamptz) RETURNS int LANGU
   ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
 $$;
 
--- Choose the space whose first job goes first, by the marks, else from the start; NULL if nobody stands in a line. There are
--- four marks for each space.
+-- Choose the space whose first job goes first, by the marks, else from the start; NULL if no job stands in a line.
+-- There are four marks for each space.
 CREATE FUNCTION choose(p_spaces int[], p_allowed int[], p_mark_keys bigint[], p_mark_jobs bigint[]) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -33,19 +33,21 @@ BEGIN
     SELECT p_spaces[(i + 3) / 4] AS space, (i + 3) % 4 + 1 AS lane, p_mark_keys[i] AS key, p_mark_jobs[i] AS job
     FROM generate_subscripts(p_mark_keys, 1) i) z
   CROSS JOIN LATERAL (
-    SELECT r.key FROM ready r WHERE r.space = z.space AND r.key < z.lane::bigint << 48 AND (r.key, r.job) > (z.key, z.job)
+    SELECT r.key FROM ready r
+    WHERE r.space = z.space AND r.key < z.lane::bigint << 48 AND (r.key, r.job) > (z.key, z.job)
     ORDER BY r.key, r.job LIMIT 1) f
   WHERE z.space = ANY (p_allowed) ORDER BY f.key LIMIT 1;
   IF best IS NULL AND -1 <> ANY (p_mark_jobs) THEN
-    best := choose(p_spaces, p_allowed, ARRAY(SELECT ((i + 3) % 4)::bigint << 48 FROM generate_subscripts(p_mark_keys, 1) i),
+    best := choose(p_spaces, p_allowed,
+      ARRAY(SELECT ((i + 3) % 4)::bigint << 48 FROM generate_subscripts(p_mark_keys, 1) i),
       array_fill(-1::bigint, ARRAY[cardinality(p_mark_keys)]));
   END IF;
   RETURN best;
 END
 $$;
 
--- Say which stretches of a space's line to look through until there is enough: the lowest lane that has work, if it is its
--- turn; what lies behind the marks, lane by lane; all of it.
+-- Say which stretches of a space's line to look through until there is enough: the lowest lane that has work, if it is
+-- its turn; what lies behind the marks, lane by lane; all of it.
 CREATE FUNCTION stretches(p_space int, p_lowest boolean, p_mark_keys bigint[], p_mark_jobs bigint[]) RETURNS stretch[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -69,15 +71,17 @@ BEGIN
 END
 $$;
 
--- Take jobs of a stretch out of the line, as far as nobody else is taking them; the mark of a lane is its last.
+-- Take jobs of a stretch out of the line, as far as no other transaction is taking them; the mark of a lane is its
+-- last.
 CREATE FUNCTION take_stretch(t taken, s stretch, p_limit int) RETURNS taken
 LANGUAGE plpgsql AS $$
 DECLARE
   age CONSTANT bigint := (1::bigint << 48) - 1;  -- the part of a place that is no lane
   n record;
 BEGIN
-  SELECT array_agg(z.ctid) AS places, array_agg(z.job) AS jobs, array_agg(z.job >> 12) AS rids, array_agg(z.arms) AS arms,
-    array_agg(z.collection) AS homes, array_agg(z.job) FILTER (WHERE z.kind & 1 = 1) AS forced, bit_or(z.kind) AS kinds,
+  SELECT array_agg(z.ctid) AS places, array_agg(z.job) AS jobs, array_agg(z.job >> 12) AS rids,
+    array_agg(z.arms) AS arms, array_agg(z.collection) AS homes,
+    array_agg(z.job) FILTER (WHERE z.kind & 1 = 1) AS forced, bit_or(z.kind) AS kinds,
     sum(z.key & age) AS queued, min(z.key) = max(z.key) AS one_moment, max(z.key) AS last_key INTO n FROM (
     SELECT r.ctid, r.job, r.key, r.collection, r.arms, r.kind FROM ready r
     WHERE r.space = t.space AND (r.key, r.job) > (s.low_key, s.low_job) AND r.key < s.high
@@ -102,11 +106,13 @@ BEGIN
 END
 $$;
 
--- Take up to p_limit jobs from a space's line, unless it is the turn of one that took workers down and stands in p_alone,
--- perhaps another's; else, if nothing is there, that one. `t` comes with the space and its marks, one per lane: where this
--- process took last. Where a snapshot elsewhere keeps rows from being removed, a scan begins behind them, so as not to pass
--- those rows again and again; what lies below (late commits, jobs handed back) is found by a scan from the start.
-CREATE FUNCTION take_jobs(t taken, p_alone int, p_solo boolean, p_lowest boolean, p_limit int, p_now timestamptz) RETURNS taken
+-- Take up to p_limit jobs from a space's line, unless it is the turn of one that took workers down and stands in
+-- p_alone, perhaps another's; else, if nothing is there, that one. `t` comes with the space and its marks, one per
+-- lane: where this process took last. Where a snapshot elsewhere keeps rows from being removed, a scan begins behind
+-- them, so as not to pass those rows again and again; what lies below (late commits, jobs handed back) is found by a
+-- scan from the start.
+CREATE FUNCTION take_jobs(t taken, p_alone int, p_solo boolean, p_lowest boolean, p_limit int, p_now timestamptz)
+RETURNS taken
 LANGUAGE plpgsql AS $$
 DECLARE
   s stretch;
@@ -132,9 +138,10 @@ BEGIN
 END
 $$;
 
--- Read the records of jobs that were taken. A statement later than the one that locked: the texts are at least as new as
--- the arms in the line, and no newer, since whoever edits a record waits for its place in the line. Comparing numbers of a
--- sequence in place of counting arms would be racy: a put may draw its number before the lease and commit after it.
+-- Read the records of jobs that were taken. A statement later than the one that locked: the texts are at least as new
+-- as the arms in the line, and no newer, since any transaction that edits a record waits for its place in the line.
+-- Comparing numbers of a sequence in place of counting arms would be racy: a put may draw its number before the lease
+-- and commit after it.
 CREATE FUNCTION read_records(answer leased, t taken) RETURNS leased
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -155,7 +162,8 @@ BEGIN
 END
 $$;
 
--- Read the rows of jobs that were tried or renumbered. One that is not open has no business in the line, and is left out.
+-- Read the rows of jobs that were tried or renumbered. One that is not open has no business in the line, and is left
+-- out.
 CREATE FUNCTION read_history(INOUT answer leased, INOUT t taken)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -232,7 +240,8 @@ BEGIN
 END
 $$;
 
--- Lease up to p_limit jobs of one of the asked spaces, best lane first. The marks are four for each space that was asked for.
+-- Lease up to p_limit jobs of one of the asked spaces, best lane first. The marks are four for each space that was
+-- asked for.
 CREATE FUNCTION lease(
   p_worker text, p_asked text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,
   p_mark_keys bigint[], p_mark_jobs bigint[], p_nonce bigint, p_now timestamptz
@@ -245,7 +254,7 @@ DECLARE
   answer leased;
   t taken;
   moment timestamptz := coalesce(p_now, clock_timestamp());
-  may boolean;        -- lease at all: nobody is pausing just now
+  may boolean;        -- lease at all: no pause is just being made
   is_due boolean;
   numbers int[];      -- of the asked spaces, in their order
   spaces int[];       -- those that may be worked on
@@ -253,8 +262,8 @@ DECLARE
   first int;          -- where the marks of the chosen space begin
 BEGIN
   PERFORM require_read_committed();
-  PERFORM pg_advisory_xact_lock(p_nonce);  -- whoever hands this lease back waits until it is there, or never will be
-  -- whoever pauses waits for this lock: after it, no lease is under way that has not seen the pause
+  PERFORM pg_advisory_xact_lock(p_nonce);  -- handing it back waits until it is there, or never will be
+  -- a pause waits for this lock: after it, no lease is under way that has not seen the pause
   may := pg_try_advisory_xact_lock_shared(1701667448, 0);
   SELECT c.epoch + c.first_token, EXISTS (SELECT FROM later l WHERE l.due <= moment)
     OR EXISTS (SELECT FROM later l WHERE l.since > moment + interval '1 second'), a.numbers, a.spaces, r.space

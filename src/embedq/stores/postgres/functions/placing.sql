@@ -1,5 +1,6 @@
--- Name jobs that are not in their one place: open, and not just once in the line where their row says, waiting, or under a
--- lease; or in a place and not open. One statement, so one snapshot: nobody is seen on the way from one to another.
+-- Name jobs that are not in their one place: open, and not just once in the line where their row says, waiting, or
+-- under a lease; or in a place and not open. One statement, so one snapshot: no job is seen on the way from one to
+-- another.
 CREATE FUNCTION misplaced(p_jobs bigint[], p_limit int) RETURNS TABLE (job bigint, serial bigint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   WITH place AS (
@@ -7,7 +8,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
     UNION ALL SELECT u.job, NULL FROM lease l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms)
       JOIN job j ON j.id = u.job AND j.status = 0 AND j.fence <= u.arms),
   counted AS (
-    SELECT p.job, sum(CASE WHEN p.key = place(j.priority, j.crashes, j.queued_at) OR p.key IS NULL THEN 1 ELSE 2 END) AS n
+    SELECT p.job,
+      sum(CASE WHEN p.key = place(j.priority, j.crashes, j.queued_at) OR p.key IS NULL THEN 1 ELSE 2 END) AS n
     FROM place p LEFT JOIN job j ON j.id = p.job GROUP BY p.job)
   SELECT coalesce(j.id, c.job), coalesce(j.serial, 0) FROM job j FULL JOIN counted c ON c.job = j.id
   WHERE coalesce(c.n, 0) <> coalesce((j.status = 0)::int, 0)
@@ -15,8 +17,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   ORDER BY 1 LIMIT p_limit
 $$;
 
--- Take misplaced jobs from wherever they are, and put those that are open into the line. A lease that named one holds it no
--- longer, as if it was armed.
+-- Take misplaced jobs from wherever they are, and put those that are open into the line. A lease that named one holds
+-- it no longer, as if it was armed.
 CREATE FUNCTION put_in_place(p_jobs bigint[]) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE

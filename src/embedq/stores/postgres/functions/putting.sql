@@ -1,5 +1,6 @@
--- Write records that were never there, with their jobs unless these are elsewhere; answer with their numbers, in the order of the arguments, and
--- NULL where another writer was faster. Ids come sorted: two writers of the same new ids never wait in a circle.
+-- Write records that were never there, with their jobs unless these are elsewhere; answer with their numbers, in the
+-- order of the arguments, and NULL where another writer was faster. Ids come sorted: two writers of the same new ids
+-- never wait in a circle.
 CREATE FUNCTION insert_records(
   p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
   p_priorities smallint[], p_places int[], p_elsewhere boolean, p_now timestamptz
@@ -40,8 +41,9 @@ BEGIN
 END
 $$;
 
--- Write records that were there and differ, and arm those that the rules say [3] (`policy.jobs.put_arms`). Records are locked, then jobs; only what
--- is read after that decides. Answer with the ids of those whose texts are others than before, or that are live again.
+-- Write records that were there and differ, and arm those that the rules say [3] (`policy.jobs.put_arms`). Records are
+-- locked, then jobs; only what is read after that decides. Answer with the ids of those whose texts are others than
+-- before, or that are live again.
 CREATE FUNCTION update_records(
   p_collection int, p_space int, p_ids text[], p_texts text[], p_hashes bytea[], p_attributes jsonb[], p_tenants text[],
   p_priorities smallint[], p_elsewhere boolean, p_now timestamptz
@@ -70,8 +72,9 @@ BEGIN
   SELECT array_agg(z.rid) FILTER (WHERE z.moved), count(*) FILTER (WHERE z.dead),
     array_agg(z.rid) FILTER (WHERE z.arms), array_agg(z.hash) FILTER (WHERE z.arms),
     array_agg(z.priority) FILTER (WHERE z.arms),
-    array_agg(z.job) FILTER (WHERE NOT z.arms AND z.raises), array_agg(z.priority) FILTER (WHERE NOT z.arms AND z.raises),
-    array_agg(z.id) FILTER (WHERE z.theirs), array_agg(z.id) FILTER (WHERE z.moved)
+    array_agg(z.job) FILTER (WHERE NOT z.arms AND z.raises),
+    array_agg(z.priority) FILTER (WHERE NOT z.arms AND z.raises), array_agg(z.id) FILTER (WHERE z.theirs),
+    array_agg(z.id) FILTER (WHERE z.moved)
   INTO moved, back, armed, armed_hashes, armed_priorities, raised, raised_priorities, theirs, moved_ids
   FROM (
     SELECT x.rid, u.id, u.hash, u.priority, j.id AS job, x.valid_to IS NOT NULL AS dead,
@@ -110,7 +113,7 @@ BEGIN
 END
 $$;
 
--- Say of records that were written or asked for which jobs they have, and how they stand.
+-- Say of records that were written which jobs they have, and how they stand.
 CREATE FUNCTION read_receipts(answer receipts, p_collection int, p_ids text[], p_places int[]) RETURNS receipts
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -158,8 +161,8 @@ BEGIN
   END IF;
   SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
   IF known IS NULL THEN
-    answer.fresh := insert_records(p_collection, answer.space, p_ids, p_texts, p_hashes, p_attributes, p_tenants, p_priorities,
-      p_places, elsewhere, moment);
+    answer.fresh := insert_records(p_collection, answer.space, p_ids, p_texts, p_hashes, p_attributes, p_tenants,
+      p_priorities, p_places, elsewhere, moment);
     IF array_position(answer.fresh, NULL) IS NULL THEN
       IF p_notify THEN
         PERFORM pg_notify('embedq', '');
@@ -181,8 +184,8 @@ BEGIN
       u (id, text, hash, attributes, tenant, priority, place)
     WHERE NOT EXISTS (SELECT FROM record x WHERE x.collection = p_collection AND x.id = u.id);
     IF n.ids IS NOT NULL THEN
-      PERFORM insert_records(p_collection, answer.space, n.ids, n.texts, n.hashes, n.attributes, n.tenants, n.priorities,
-        n.places, elsewhere, moment);
+      PERFORM insert_records(p_collection, answer.space, n.ids, n.texts, n.hashes, n.attributes, n.tenants,
+        n.priorities, n.places, elsewhere, moment);
       answer.moved := n.ids;
     END IF;
   END IF;
@@ -196,8 +199,8 @@ BEGIN
   WHERE x.valid_to IS NOT NULL OR x.hash <> u.hash OR x.attributes <> coalesce(u.attributes, '{}')
     OR x.tenant IS DISTINCT FROM u.tenant OR (j.status = 0 AND u.priority > j.priority);
   IF e.ids IS NOT NULL THEN
-    answer.moved := answer.moved || update_records(p_collection, answer.space, e.ids, e.texts, e.hashes, e.attributes, e.tenants,
-      e.priorities, elsewhere, moment);
+    answer.moved := answer.moved || update_records(p_collection, answer.space, e.ids, e.texts, e.hashes,
+      e.attributes, e.tenants, e.priorities, elsewhere, moment);
   END IF;
   IF p_notify THEN
     PERFORM pg_notify('embedq', '');
@@ -219,7 +222,7 @@ BEGIN
 END
 $$;
 
--- The same for callers: what they write is nobody else's.
+-- The same for callers: what they write is not the rows of a table.
 CREATE FUNCTION put(
   p_name text, p_collection int, p_revision int, p_places int[], p_ids text[], p_texts text[], p_hashes bytea[],
   p_attributes jsonb[], p_tenants text[], p_priorities smallint[], p_now timestamptz, p_notify boolean
@@ -228,7 +231,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
   IF EXISTS (SELECT FROM collection c WHERE (c.id, c.name, c.revision) = (p_collection, p_name, p_revision)) THEN
-    PERFORM require_detached(p_collection);  -- who knows an older collection is told so below
+    PERFORM require_detached(p_collection);  -- who knows an older collection gets to know below
   END IF;
   RETURN put_rows(p_name, p_collection, p_revision, p_places, p_ids, p_texts, p_hashes, p_attributes, p_tenants,
     p_priorities, p_now, p_notify);

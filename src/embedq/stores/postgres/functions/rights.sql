@@ -1,16 +1,17 @@
--- Who may do what. A role's rights on tables say what it is: whoever may read `record` is a reader, whoever may insert into
--- `collection` is a writer, whoever may insert into `worker` is a worker. Its rights on functions follow from that, and are
--- given anew with the functions. Nobody writes to records, jobs and vectors but through functions that run as the owner.
+-- Who may do what. A role's rights on tables say what it is: one that may read `record` is a reader, one that may
+-- insert into `collection` is a writer, one that may insert into `worker` is a worker. Its rights on functions follow
+-- from that, and are given again with the functions. Records, jobs and vectors are written only through functions that
+-- run as the owner.
 
 -- Name the functions that each kind of role may call; all others are called by these, or by the owner.
 CREATE FUNCTION entry_points() RETURNS TABLE (kind text, function oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
-    ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'nearest', 'noted_rows', 'oldest', 'place', 'space_number', 'stored',
-      'trouble_of', 'truncated', 'unread']),
-    ('writer', ARRAY['arm_named', 'arm_unchanged', 'cancel', 'delete_json', 'delete_records', 'enqueue', 'fold',
-      'give_up_texts', 'learn', 'name_records', 'put', 'put_json', 'remove_dropped', 'try_again']),
-    ('worker', ARRAY['changed_tables', 'complete_and_lease', 'gather', 'hand_back', 'hold_records', 'known', 'lease',
+    ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'nearest', 'noted_rows', 'oldest', 'place', 'space_number',
+      'stored', 'trouble_of', 'truncated', 'unread']),
+    ('writer', ARRAY['arm_unchanged', 'cancel', 'delete_json', 'delete_records', 'fold', 'give_up_texts',
+      'learn', 'name_records', 'put', 'put_json', 'remove_dropped', 'try_again']),
+    ('worker', ARRAY['changed_tables', 'complete_and_lease', 'gather', 'hold_records', 'known', 'lease',
       'note_missing', 'purge_jobs', 'purge_rest', 'put_in_place', 'renew', 'store_records', 'take_budget',
       'write_transitions'])
   ) e (kind, names) JOIN pg_proc p ON p.pronamespace = 'embedq'::regnamespace AND p.proname = ANY (e.names)
@@ -27,8 +28,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   WHERE a.privilege_type = e.privilege AND a.grantee NOT IN (0, c.relowner)
 $$;
 
--- Give a role the rights on tables that make it a reader, a writer or a worker; each has those of the ones before it. The
--- right to one column of `record` is for locking its rows.
+-- Give a role the rights on tables that make it a reader, a writer or a worker; each has those of the ones before it.
+-- The right to one column of `record` is for locking its rows.
 CREATE FUNCTION grant_tables(p_role oid, p_kind text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 BEGIN
@@ -38,7 +39,8 @@ BEGIN
     EXECUTE format('GRANT INSERT, UPDATE (name, space, revision, text_from, priority, retry, recompose)
         ON embedq.collection TO %1$s;
       GRANT INSERT (provider, model, asked) ON embedq.space TO %1$s;
-      GRANT UPDATE (epoch) ON embedq.control TO %1$s; GRANT UPDATE (updated_at) ON embedq.record TO %1$s', p_role::regrole);
+      GRANT UPDATE (epoch) ON embedq.control TO %1$s;
+      GRANT UPDATE (updated_at) ON embedq.record TO %1$s', p_role::regrole);
   END IF;
   IF p_kind = 'worker' THEN
     EXECUTE format('GRANT INSERT, UPDATE ON embedq.worker TO %1$s;
@@ -70,7 +72,7 @@ BEGIN
 END
 $$;
 
--- Take everything from those who were not named: PUBLIC may call every new function unless it is told otherwise. What
+-- Take everything from those who were not named: PUBLIC may call every new function unless that is revoked. What
 -- belongs to an extension stays as it is.
 CREATE FUNCTION close_to_public() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
@@ -80,7 +82,7 @@ BEGIN
   FOR said IN
     SELECT 'REVOKE ALL ON SCHEMA embedq FROM PUBLIC' FROM pg_namespace n
       WHERE n.nspname = 'embedq' AND EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0)
-    UNION ALL  -- whoever may make functions here could have them called in the place of ours
+    UNION ALL  -- a role that may make functions here could have them called in the place of ours
     SELECT format('REVOKE CREATE ON SCHEMA embedq FROM %s CASCADE', a.grantee::regrole)
       FROM pg_namespace n CROSS JOIN LATERAL aclexplode(n.nspacl) a
       WHERE n.nspname = 'embedq' AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (0, n.nspowner)
@@ -102,9 +104,9 @@ BEGIN
 END
 $$;
 
--- Take our trigger functions off tables that are not attached: while everybody could call them, a stranger could have put
--- one on a table whose types then run as the owner. The attached table's own triggers go with it, and are made anew when
--- it is next looked at, as for any other change of its shape.
+-- Take our trigger functions off tables that are not attached: while everybody could call them, a stranger could have
+-- put one on a table whose types then run as the owner. The attached table's own triggers go with it, and are made
+-- again when it is next looked at, as for any other change of its shape.
 CREATE FUNCTION drop_strange_triggers() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE
@@ -122,8 +124,8 @@ BEGIN
 END
 $$;
 
--- Bring all rights in order: after functions were replaced, and after a table, a function or a role was made. What is in
--- order is not touched, since others may be reading it.
+-- Bring all rights in order: after functions were replaced, and after a table, a function or a role was made. What is
+-- in order is not touched, since others may be reading it.
 CREATE FUNCTION issue_rights() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE

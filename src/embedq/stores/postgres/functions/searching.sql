@@ -23,7 +23,8 @@ BEGIN
   RETURN format('SELECT x.id, v.hash <> x.hash, coalesce(nullif(1 - (%2$s), ''NaN''), 0)::float8, %3$s, %4$s
     FROM embedq.vector_%1$s v JOIN embedq.record x ON x.rid = v.record
     WHERE v.collection = $2 AND x.valid_to IS NULL %5$s %6$s ORDER BY %2$s LIMIT $3',
-    p_space, distance, CASE WHEN p_bare THEN ''''', ''{}''::jsonb' ELSE 'x.text, x.attributes' END, (NOT p_by_index)::text,
+    p_space, distance, CASE WHEN p_bare THEN ''''', ''{}''::jsonb' ELSE 'x.text, x.attributes' END,
+    (NOT p_by_index)::text,
     CASE WHEN p_tenant IS NOT NULL THEN 'AND x.tenant = $4' END, filters);
 END
 $$;

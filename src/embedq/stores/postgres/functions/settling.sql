@@ -10,30 +10,8 @@ BEGIN
 END
 $$;
 
--- Keep a vector that was paid for and fits no record now, unless its text was removed for good since it was leased: then the
--- record has another mark than the lease read. A purge holds the record FOR UPDATE before it removes what is kept, so it is
--- done, or does not pass this lock, or this lock is not to be had; what edits and deletions hold does not conflict with it.
--- Nothing is kept of a record that is no more, nor what a lease of another installation brings, whose spaces are others. (Of
--- this one, a token may be newer than the newest: the sequence went back with a failover.)
-CREATE FUNCTION keep_spare(v paid, p_now timestamptz) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  -- an insert would wait for whoever is just removing a row of the same text
-  IF EXISTS (SELECT FROM spare s WHERE s.space = (v.job & 4095)::int AND s.hash = v.hash) THEN
-    RETURN;
-  END IF;
-  PERFORM FROM record x WHERE x.rid = v.job >> 12 FOR KEY SHARE SKIP LOCKED;
-  IF FOUND THEN
-    INSERT INTO spare (space, hash, paid_at, embedding)
-    SELECT (v.job & 4095)::int, v.hash, p_now, v.embedding FROM record x, control c, lease_token t
-    WHERE x.rid = v.job >> 12 AND x.id = v.record AND x.erased IS NOT DISTINCT FROM v.erasure
-      AND v.token BETWEEN c.first_token AND greatest(t.last_value, c.first_token + (1 << 30) - 1)
-    ON CONFLICT DO NOTHING;
-  END IF;
-END
-$$;
-
--- Note that a provider answered: it is no longer one that only refuses. At most once a second, since all workers write it.
+-- Note that a provider answered: it is no longer one that only refuses. At most once a second, since all workers write
+-- it.
 CREATE FUNCTION note_success(p_space int, p_now timestamptz) RETURNS void LANGUAGE sql AS $$
   UPDATE space SET success_at = p_now WHERE id = p_space AND success_at < p_now - interval '1 second'
 $$;
@@ -76,27 +54,8 @@ BEGIN
 END
 $$;
 
--- Store vectors of jobs, whose rows are locked, as far as they still fit: the test stands in the statement that writes [6].
-CREATE FUNCTION store_vectors(p_vectors paid[]) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  g record;
-BEGIN
-  FOR g IN SELECT (v.job & 4095)::int AS space, x.collection, array_agg(x.rid) AS rids, array_agg(x.collection) AS homes,
-      array_agg(x.hash) AS hashes, array_agg(v.truncated) AS truncated, array_agg(v.embedding) AS vectors
-    FROM unnest(p_vectors) v JOIN record x ON x.rid = v.job >> 12 AND x.hash = v.hash AND x.valid_to IS NULL GROUP BY 1, 2
-  LOOP
-    EXECUTE format('SELECT store_%s($1, $2, $3, $4, $5)', g.space) USING g.rids, g.homes, g.hashes, g.truncated, g.vectors;
-    PERFORM note_missing(g.collection, g.space, g.rids);
-    INSERT INTO unplaced (attachment, record)  -- gather copies them: these are some of many
-      SELECT a.id, u.rid FROM attachment a CROSS JOIN unnest(g.rids) u (rid)
-      WHERE a.collection = g.collection AND a.target IS NOT NULL;
-  END LOOP;
-END
-$$;
-
--- Write what becomes of jobs whose rows are locked; the rules have said it (`policy.jobs`). Their leases note in each row
--- that they have ended.
+-- Write what becomes of jobs whose rows are locked; the rules have said it (`policy.jobs`). Their leases note in each
+-- row that they have ended.
 CREATE FUNCTION write_jobs(p_jobs transition[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
@@ -121,8 +80,8 @@ BEGIN
   DELETE FROM given_up g USING unnest(p_jobs) t JOIN job j ON j.id = t.job
     WHERE t.status = 2 AND g.collection = j.collection AND g.record = t.job >> 12;
   INSERT INTO given_up (collection, record, hash, reason)
-    SELECT j.collection, j.id >> 12, j.hash, j.reason FROM unnest(p_jobs) t JOIN job j ON j.id = t.job WHERE t.status = 3
-    ON CONFLICT (collection, record) DO UPDATE SET hash = excluded.hash, reason = excluded.reason;
+    SELECT j.collection, j.id >> 12, j.hash, j.reason FROM unnest(p_jobs) t JOIN job j ON j.id = t.job
+    WHERE t.status = 3 ON CONFLICT (collection, record) DO UPDATE SET hash = excluded.hash, reason = excluded.reason;
   PERFORM queue(ARRAY(SELECT t.job FROM unnest(p_jobs) t WHERE t.status = 0 AND t.after IS NULL));
   INSERT INTO later (due, since, space, collection, key, job)
     SELECT p_now + make_interval(secs => t.after), p_now, (j.id & 4095)::int, j.collection,
@@ -132,9 +91,9 @@ BEGIN
 END
 $$;
 
--- Lock leases and jobs, and say which of these are as they were when the rules were asked about them: each row is known by the
--- transaction that last wrote it, and one that was taken back (`late`) must come out of the line or the waiting room. What
--- somebody else holds just now is busy; all others have changed.
+-- Lock leases and jobs, and say which of these are as they were when the rules were asked about them: each row is known
+-- by the transaction that last wrote it, and one that was taken back (`late`) must come out of the line or the waiting
+-- room. What another transaction holds just now is busy; all others have changed.
 CREATE FUNCTION hold_unchanged(p_jobs transition[], OUT held transition[], OUT busy bigint[])
 LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -155,9 +114,9 @@ BEGIN
 END
 $$;
 
--- Record how attempts ended, or that leases were lost, as the rules have said of each job, with the vectors that were paid
--- for. Answer with the jobs that were written and those that are busy: of all others nothing was done, and the rules must be
--- asked again. With p_last nobody comes back for what is busy: its lease is idle from now on.
+-- Record how attempts ended, or that leases were lost, as the rules have said of each job, with the vectors that were
+-- paid for. Answer with the jobs that were written and those that are busy: of all others nothing was done, and the
+-- rules must be asked again. With p_last the worker does not come back for what is busy: its lease is idle from now on.
 CREATE FUNCTION write_transitions(
   p_transitions jsonb, p_paid jsonb, p_vectors vector[], p_last boolean, p_now timestamptz,
   OUT written bigint[], OUT busy bigint[]
@@ -166,8 +125,9 @@ LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   moment timestamptz := coalesce(p_now, clock_timestamp());
-  told transition[] := ARRAY(SELECT t FROM jsonb_populate_recordset(NULL::transition, p_transitions) t);
-  paid paid[] := ARRAY(SELECT ROW(u.job, u.token, u.record, u.erasure, u.hash, u.truncated, u.kept, p_vectors[u.n])::paid
+  changes transition[] := ARRAY(SELECT t FROM jsonb_populate_recordset(NULL::transition, p_transitions) t);
+  paid paid[] := ARRAY(
+    SELECT ROW(u.job, u.token, u.record, u.erasure, u.hash, u.truncated, u.kept, p_vectors[u.n])::paid
     FROM ROWS FROM (jsonb_to_recordset(p_paid) AS (
       job bigint, token bigint, record text, erasure bigint, hash bytea, truncated boolean, kept boolean))
     WITH ORDINALITY u (job, token, record, erasure, hash, truncated, kept, n));
@@ -175,7 +135,7 @@ DECLARE
   l record;
 BEGIN
   PERFORM require_read_committed();
-  SELECT * INTO h FROM hold_unchanged(told);
+  SELECT * INTO h FROM hold_unchanged(changes);
   written := ARRAY(SELECT t.job FROM unnest(h.held) t WHERE t.status IS NOT NULL);
   busy := h.busy;
   PERFORM store_vectors(ARRAY(SELECT v FROM unnest(paid) v WHERE NOT v.kept AND v.job = ANY (written)));
@@ -190,28 +150,28 @@ BEGIN
     PERFORM shrink(l.token, l.jobs);
   END LOOP;
   IF p_last THEN
-    UPDATE lease e SET idle = true, until = least(e.until, moment) FROM unnest(told) t
+    UPDATE lease e SET idle = true, until = least(e.until, moment) FROM unnest(changes) t
       WHERE e.token = t.token AND e.nonce = t.nonce;
   END IF;
 END
 $$;
 
--- Fold the changes of sums into one row per collection, if nobody else is at it.
+-- Fold the changes of sums into one row per collection, if no other transaction is at it.
 CREATE FUNCTION fold() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 BEGIN
   IF pg_try_advisory_xact_lock(1701667442, 0) THEN
     WITH gone AS (DELETE FROM tally RETURNING *)
-    INSERT INTO tally SELECT collection, sum(open), sum(completed), sum(failed), sum(cancelled), sum(records), sum(missing)
-    FROM gone GROUP BY collection;
+    INSERT INTO tally SELECT collection, sum(open), sum(completed), sum(failed), sum(cancelled), sum(records),
+      sum(missing) FROM gone GROUP BY collection;
   END IF;
 END
 $$;
 
--- Complete a whole batch that is as it was when it was leased: the lease of just these jobs, ascending, and their texts are
--- those that were embedded, so that the rules complete each of them [5]. NULL, and nothing is changed, if it is not: somebody
--- has edited or cancelled one of its jobs, or holds it just now, or the token is another lease's by now. Answer with how many
--- vectors were stored, and how many seconds the jobs were in the queue.
+-- Complete a whole batch that is as it was when it was leased: the lease of just these jobs, ascending, and their texts
+-- are those that were embedded, so that the rules complete each of them [5]. NULL, and nothing is changed, if it is
+-- not: another transaction has edited or cancelled one of its jobs, or holds it just now, or the token is another
+-- lease's by now. Answer with how many vectors were stored, and how many seconds the jobs were in the queue.
 CREATE FUNCTION complete_whole(
   p_token bigint, p_nonce bigint, p_jobs bigint[], p_hashes bytea[], p_vectors vector[], p_truncated boolean[],
   p_now timestamptz, OUT stored int, OUT seconds float8
@@ -238,7 +198,7 @@ BEGIN
   IF done_jobs IS DISTINCT FROM l.jobs OR done_arms IS DISTINCT FROM l.arms OR hashes IS DISTINCT FROM p_hashes THEN
     RAISE SQLSTATE 'EQ002';
   END IF;
-  PERFORM set_config('lock_timeout', '0', true);  -- it was for the jobs: whoever makes room in a table is worth the wait
+  PERFORM set_config('lock_timeout', '0', true);  -- it was for the jobs; room in a table is worth a wait
   IF p_vectors IS NULL AND homes[1] = ALL (homes) THEN
     INSERT INTO tally (collection, open, completed) VALUES (homes[1], -total, total);
     stored := 0;
@@ -252,8 +212,8 @@ EXCEPTION WHEN lock_not_available OR unique_violation OR SQLSTATE 'EQ002' THEN
 END
 $$;
 
--- Complete one whole batch and lease the next, if a worker asks for one: one call, one commit. If the batch is not as it
--- was, nothing happens.
+-- Complete one whole batch and lease the next, if a worker asks for one: one call, one commit. If the batch is not as
+-- it was, nothing happens.
 CREATE FUNCTION complete_and_lease(
   p_token bigint, p_nonce bigint, p_jobs bigint[], p_hashes bytea[], p_vectors vector[], p_truncated boolean[],
   p_worker text, p_asked text[], p_limit int, p_span interval, p_prefetch boolean, p_lowest boolean, p_solo boolean,

@@ -1,5 +1,5 @@
--- Name a space, as every database does. A number may be another space's after a schema was begun anew or a backup restored,
--- so no process keeps one.
+-- Name a space, as every database does. A number may be another space's after a schema was made from scratch or a
+-- backup restored, so no process keeps one.
 CREATE FUNCTION name_of(s space) RETURNS text LANGUAGE sql IMMUTABLE
 RETURN (s).provider || ':' || (s).model || '@' || (s).asked::text || '/' || (s).version::text;
 
@@ -27,10 +27,10 @@ BEGIN
     IF fixed <= 1900 THEN  -- it fits on a page: a scan need not fetch it from elsewhere
       EXECUTE format('ALTER TABLE embedq.vector_%s ALTER embedding SET STORAGE plain', p_space);
     END IF;
-    EXECUTE format('CREATE INDEX ON embedq.vector_%s (substr(hash, 1, 8))', p_space);  -- small, to find what can be reused
+    EXECUTE format('CREATE INDEX ON embedq.vector_%s (substr(hash, 1, 8))', p_space);  -- small, to reuse vectors
     EXECUTE format('CREATE INDEX ON embedq.vector_%s (record) WHERE truncated', p_space);
-    -- how a settle stores vectors: functions of this table's own, so that their plans are kept. Where none of the records
-    -- can have one yet, adding them takes two thirds of the time.
+    -- how a settle stores vectors: functions of this table's own, so that their plans are kept. Where none of the
+    -- records can have one yet, adding them takes two thirds of the time.
     FOR verb, where_there IN VALUES ('add', ''), ('store', 'ON CONFLICT (record) DO UPDATE
         SET hash = excluded.hash, truncated = excluded.truncated, embedding = excluded.embedding') LOOP
       EXECUTE format('CREATE FUNCTION embedq.%1$s_%2$s(bigint[], int[], bytea[], boolean[], %4$s[]) RETURNS void
@@ -49,23 +49,9 @@ BEGIN
 END
 $$;
 
--- Look up vectors that were paid for already, by the texts they stand for.
-CREATE FUNCTION known(p_space int, p_hashes bytea[]) RETURNS TABLE (hash bytea, embedding vector)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-BEGIN
-  IF to_regclass(format('embedq.vector_%s', p_space)) IS NOT NULL THEN
-    RETURN QUERY EXECUTE format('SELECT u.hash, w.embedding FROM unnest($1) u (hash) CROSS JOIN LATERAL (
-      SELECT v.embedding FROM vector_%s v WHERE substr(v.hash, 1, 8) = substr(u.hash, 1, 8) AND v.hash = u.hash
-      LIMIT 1) w', p_space) USING p_hashes;
-  END IF;
-  RETURN QUERY SELECT s.hash, s.embedding FROM spare s WHERE s.space = p_space AND s.hash = ANY (p_hashes);
-END
-$$;
-
 -- Take requests and tokens from the fleet's budget: zero, or how long to wait. A bound that is null does not bind. What
 -- must leave the window first is found as `policy.budgets.blocking` finds it. A refusal is a hold until there is room:
--- nobody leases jobs that could not be embedded now.
+-- no worker leases jobs that could not be embedded now.
 CREATE FUNCTION take_budget(p_space int, p_requests int, p_tokens bigint, p_interval interval,
   p_want int, p_want_tokens bigint, p_now timestamptz) RETURNS interval
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -87,7 +73,8 @@ BEGIN
   ELSIF p_interval IS NULL THEN
     RETURN interval '0';
   END IF;
-  DELETE FROM request r WHERE r.space = p_space AND (r.at <= moment - p_interval OR r.at > moment + interval '1 second');
+  DELETE FROM request r WHERE r.space = p_space
+    AND (r.at <= moment - p_interval OR r.at > moment + interval '1 second');
   blocking := blocking_request(p_space, p_requests - p_want, p_tokens - p_want_tokens);
   IF blocking IS NOT NULL THEN
     free := greatest(moment + interval '1 millisecond', blocking + p_interval);
@@ -117,20 +104,5 @@ BEGIN
     WHERE t.requests > p_requests OR t.tokens > p_tokens ORDER BY t.at DESC LIMIT 1;
   END IF;
   RETURN found_at;
-END
-$$;
-
--- Count the vectors of a collection that stand for the beginning of a text only, and are current.
-CREATE FUNCTION truncated(p_collection int, p_space int) RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-DECLARE
-  total bigint := 0;
-BEGIN
-  IF to_regclass(format('embedq.vector_%s', p_space)) IS NOT NULL THEN
-    EXECUTE format('SELECT count(*) FROM vector_%s v JOIN record x ON x.rid = v.record AND x.hash = v.hash
-      WHERE v.truncated AND v.collection = $1', p_space) INTO total USING p_collection;
-  END IF;
-  RETURN total;
 END
 $$;

@@ -1,0 +1,116 @@
+"""Arming jobs as the rules say, where records and jobs are still what they were when the rules were asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from embedq.errors import NotFound
+from embedq.model import EmbeddingStatus, JobId, Receipt, RecordId
+from embedq.policy import jobs as rules
+from embedq.stores.columns import OPEN, read_status
+from embedq.stores.postgres.catalogue import Found, find
+from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.keys import SPACE_BITS, job_id
+
+# Which state of a record and of its job is spoken of: the transactions that last wrote them.
+VERSIONS = "x.xmin::text::bigint AS version, j.xmin::text::bigint AS job_version"
+ARM_UNCHANGED = "SELECT rid, job, serial FROM embedq.arm_unchanged($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+
+# What the rules must know of records that are asked for by hand; only live ones, and to a tenant only its own.
+ASKED = f"""
+SELECT x.id, x.rid, {VERSIONS}, j.status, j.priority, m.record IS NULL AS current,
+  coalesce(g.hash = x.hash, false) AS given_up
+FROM embedq.record x LEFT JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint
+LEFT JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
+LEFT JOIN embedq.given_up g ON g.collection = x.collection AND g.record = x.rid
+WHERE x.collection = $1 AND x.id = ANY ($3) AND x.valid_to IS NULL AND ($4::text IS NULL OR x.tenant = $4)
+"""
+
+Jobs = Mapping[int, JobId | None]  # by the numbers of their records
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to become of a record's job, in the state that was read."""
+
+    row: Any  # with the record's number and both versions
+    priority: int
+    arms: bool | None = True  # False: the job, which is on its way, moves up to this priority; None: nothing changes
+
+
+async def arm(
+    db: Connection,
+    collection: int,
+    space: int,
+    wishes: Sequence[Wish],
+    now: datetime | None,
+    *,
+    forced: bool = False,
+) -> Jobs:
+    """Do what is wished; answer with the jobs of the records that had not changed since they were read."""
+    if not wishes:
+        return {}
+    columns = [[wish.row[name] for wish in wishes] for name in ("rid", "version", "job_version")]
+    acts = [wish.priority for wish in wishes], [wish.arms for wish in wishes]
+    rows = await db.fetch(ARM_UNCHANGED, collection, space, *columns, *acts, forced, now)
+    return {row["rid"]: None if row["job"] is None else job_id(row["job"], row["serial"]) for row in rows}
+
+
+async def enqueue(
+    db: Connection,
+    name: str,
+    wanted: Sequence[RecordId],
+    *,
+    force: bool,
+    priority: int | None,
+    tenant: str | None,
+    now: datetime | None,
+) -> list[Receipt]:
+    """Arm jobs by hand as the rules say, all or none; what is on its way keeps the higher priority.
+
+    What has changed between reading and writing is read again. The first call's locks are held until the end, so that
+    happens once at most.
+    """
+    collection = await find(db, name)
+    lane = collection.priority if priority is None else priority
+    receipts: dict[RecordId, Receipt] = {}
+    async with db.transaction():
+        left: Sequence[RecordId] = list(dict.fromkeys(wanted))
+        while left:
+            wishes = [_wish(row, lane, force=force) for row in await _asked(db, collection, left, tenant)]
+            jobs = await arm(db, collection.id, collection.space, wishes, now, forced=force)
+            made = [_receipt(wish, jobs) for wish in wishes if wish.row["rid"] in jobs]
+            receipts |= {receipt.id: receipt for receipt in made}
+            left = [record for record in left if record not in receipts]
+    return [receipts[record] for record in wanted]
+
+
+async def _asked(db: Connection, collection: Found, wanted: Sequence[RecordId], tenant: str | None) -> Sequence[Any]:
+    """Read the facts of records; one that is not there, or another tenant's, refuses the whole request."""
+    rows: Sequence[Any] = await db.fetch(ASKED, collection.id, collection.space, wanted, tenant)
+    found = {row["id"] for row in rows}
+    for record in wanted:
+        if record not in found:
+            raise NotFound(f"no record {record!r} in collection {collection.name!r}")
+    return rows
+
+
+def _wish(row: Any, lane: int, *, force: bool) -> Wish:  # noqa: ANN401 a row
+    if rules.enqueue_arms(read_status(row["status"]), forced=force, current=row["current"]):
+        return Wish(row, lane)
+    return Wish(row, lane, arms=False if rises(row, lane) else None)
+
+
+def rises(row: Any, lane: int) -> bool:  # noqa: ANN401 a row
+    """Say whether a job is on its way in a lower lane."""
+    return bool(row["status"] == OPEN and row["priority"] < lane)
+
+
+def _receipt(wish: Wish, jobs: Jobs) -> Receipt:
+    row, status = wish.row, EmbeddingStatus.PENDING
+    if row["current"]:
+        status = EmbeddingStatus.EMBEDDED
+    elif row["given_up"] and not wish.arms:
+        status = EmbeddingStatus.FAILED
+    return Receipt(id=RecordId(row["id"]), embedding_status=status, job_id=jobs[row["rid"]])
