@@ -7,7 +7,7 @@ from typing import Any
 from embedq.exchange import Arm, Cause, JobState, Standing
 from embedq.model import Counts, Job, JobFilter, JobId, JobStatus, Missing, Page, RecordId, Rescued, WorkerId
 from embedq.policy.jobs import needs_job
-from embedq.policy.tenants import owned
+from embedq.policy.tenants import belongs, owned
 from embedq.ports.halves import RecordName
 from embedq.stores.pair.halves import GIVEN_UP, Halves, by_collection
 
@@ -92,6 +92,8 @@ class PairKeeping(Halves):
         if found is None:
             return None
         live = await self._corpus.standing(found.collection, [found.record_id])
+        if live and not belongs(live[0].tenant, tenant):  # the queue has not been told yet
+            return None
         cancelled = await self._queue.cancel(job, live[0].hash if live else None, tenant=tenant, now=now)
         await self._note_losses(found.collection, [found.record_id])
         return cancelled

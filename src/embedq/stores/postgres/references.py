@@ -23,10 +23,7 @@ STATES = f"""
 SELECT x.id, j.id AS job, j.serial, j.status, j.reason, j.hash FROM embedq.record x
 JOIN embedq.job j ON j.id = (x.rid << {SPACE_BITS}) | $2::bigint WHERE x.collection = $1 AND x.id = ANY ($3)
 """
-WHOSE = f"""
-SELECT c.name, x.id, x.tenant FROM embedq.job j JOIN embedq.collection c ON c.id = j.collection
-JOIN embedq.record x ON x.rid = j.id >> {SPACE_BITS} WHERE j.id = $1 AND j.serial = $2 AND c.name IS NOT NULL
-"""
+NOTE_TEXT = "SELECT embedq.note_text($1, $2, $3, $4)"
 NAMES = """
 SELECT c.name, x.id FROM embedq.record x JOIN embedq.collection c ON c.id = x.collection
 WHERE x.rid = ANY ($1) AND c.name IS NOT NULL
@@ -91,10 +88,8 @@ async def cancel(
     if named is None:
         return
     async with db.transaction():
-        whose = await db.fetchrow(WHOSE, *named)
-        if whose is not None and current is not None:
-            ask = Arm(RecordId(whose["id"]), current, Cause.RECONCILE, tenant=whose["tenant"])
-            await _name(db, await find(db, whose["name"]), [ask], now)
+        if current is not None:
+            await db.execute(NOTE_TEXT, *named, current, tenant)
         await keeping.cancel(db, job, tenant, now)
 
 

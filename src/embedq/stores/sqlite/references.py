@@ -43,7 +43,10 @@ SELECT ?1, e.value ->> 0, substr(?2, 1 + e.key * 32, 32), '', '{}', e.value ->> 
 FROM json_each(?4) e WHERE true
 ON CONFLICT (collection, id) DO UPDATE SET hash = excluded.hash, tenant = excluded.tenant, valid_to = NULL
 """
-MIRROR_ONE = "UPDATE embedq_record SET hash = ? WHERE rid = (SELECT record FROM embedq_job WHERE id = ?)"
+MIRROR_ONE = """
+UPDATE embedq_record SET hash = ?1 WHERE rid = (SELECT record FROM embedq_job WHERE id = ?2)
+AND (?3 IS NULL OR tenant = ?3)
+"""
 GONE = "UPDATE embedq_record SET valid_to = ? WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NULL"
 JOBS = """
 SELECT x.id, x.rid, j.id, j.status, j.reason, j.hash, j.priority
@@ -170,7 +173,7 @@ def states(db: sqlite3.Connection, name: str, records: Sequence[RecordId]) -> di
 def cancel(tx: Transaction, job: JobId, current: ContentHash | None, tenant: str | None, now: int) -> None:
     """Cancel an open job for its record's current text."""
     if current is not None:
-        tx.db.execute(MIRROR_ONE, (current, int(job)))
+        tx.db.execute(MIRROR_ONE, (current, int(job), tenant))
     keeping.cancel(tx, job, tenant, now)
 
 

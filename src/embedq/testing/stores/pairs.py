@@ -196,6 +196,24 @@ class PairFacts(PairStage):
         assert await _reconciled(store) == 0
         assert (await read(store)).reason is Reason.CANCELLED
 
+    async def test_a_cancel_for_a_former_tenant_changes_nothing(self, store: Store, halves: Halves) -> None:
+        """Its record belongs to another tenant in the corpus, whether or not the queue has been told."""
+        corpus, queue = halves
+        [ours] = await store.put(NOTES, [NewRecord(id=A, text="A", tenant="ours")], now=NOON)
+        assert ours.job_id is not None
+        [before] = await corpus.standing(NOTES, [A])
+        await corpus.delete(NOTES, [A], purge=True, now=NOON)
+        await corpus.put(NOTES, [NewRecord(id=A, text="B", tenant="theirs")], now=NOON)
+
+        assert await store.cancel(ours.job_id, tenant="ours", now=NOON) is None
+        assert (await job_of(store, ours)).status is JobStatus.PENDING
+
+        assert await _reconciled(store) == 0
+        [theirs] = await store.put(NOTES, [NewRecord(id=A, text="B", tenant="theirs")], now=NOON)
+        assert await queue.cancel(ours.job_id, before.hash, tenant="ours", now=NOON) is None
+        job = await job_of(store, theirs)
+        assert (job.status, job.tenant) == (JobStatus.PENDING, "theirs")
+
     async def test_what_was_given_up_on_is_noted_after_a_crash_too(self, store: Store, halves: Halves) -> None:
         """The queue has the dead letter, the record lacks the note: a walk adds it, and a purge hides nothing."""
         corpus, queue = halves

@@ -113,3 +113,15 @@ BEGIN
     LEFT JOIN job j ON j.id = (x.rid << 12) | p_space ORDER BY u.n;
 END
 $$;
+
+-- Note the hash of the text that the corpus has now for a job's record, unless the record is another tenant's by now.
+-- Its row stays locked: whose it is does not change before the job is cancelled.
+CREATE FUNCTION note_text(p_job bigint, p_serial bigint, p_hash bytea, p_tenant text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  PERFORM require_holds('jobs');
+  UPDATE record x SET hash = p_hash WHERE x.rid = p_job >> 12 AND (p_tenant IS NULL OR x.tenant = p_tenant)
+    AND EXISTS (SELECT FROM job j WHERE j.id = p_job AND j.serial = p_serial);
+END
+$$;
