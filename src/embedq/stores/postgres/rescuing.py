@@ -31,12 +31,14 @@ FROM embedq.lease e WHERE e.nonce = $1
 
 # It may be about to be committed, though its answer is lost: it holds this lock until then.
 OUTWAIT = "SELECT pg_advisory_xact_lock($1::bigint)"
+# Each record is looked up by its number: with LIMIT the planner cannot read the whole table for them.
 FACTS = f"""
 SELECT l.token, l.nonce, l.lease_version, l.idle, l.worker, u.job, u.arms AS leased_arms,
   j.xmin::text::bigint AS version, j.serial, coalesce(j.status = 0 AND j.fence <= u.arms, false) AS under,
   j.arms, j.crashes, x.id AS record, x.hash, c.name AS collection
 FROM ({{leases}}) l CROSS JOIN unnest(l.jobs, l.arms) u (job, arms) LEFT JOIN embedq.job j ON j.id = u.job
-LEFT JOIN embedq.record x ON x.rid = u.job >> {SPACE_BITS} LEFT JOIN embedq.collection c ON c.id = j.collection
+LEFT JOIN LATERAL (SELECT r.id, r.hash FROM embedq.record r WHERE r.rid = u.job >> {SPACE_BITS} LIMIT 1) x ON true
+LEFT JOIN embedq.collection c ON c.id = j.collection
 ORDER BY l.token, u.job
 """
 LOST_FACTS, UNANSWERED_FACTS = FACTS.format(leases=LOST), FACTS.format(leases=UNANSWERED)

@@ -36,9 +36,9 @@ from embedq.telemetry import Event
 NO_TIME = timedelta(0)
 ROUNDS = 5  # so often the facts are read anew; what has changed each time is busy
 
-# Per outcome: its job, whether its lease names that still, and its record. Whether a job is in the line or waits is
-# asked of one that the lease does not hold (not by EXISTS, for which the whole line may be read at once); whether its
-# vector is current, of those that need none ($4).
+# Per outcome: its job, whether its lease still holds that, and its record. Whether a job is queued is looked up if its
+# lease does not hold it; whether its vector is current, if it brings none ($4). Every look-up has a LIMIT: with EXISTS
+# or a plain join the planner may read the whole table.
 FACTS = f"""
 SELECT j.id IS NOT NULL AS is_there, j.xmin::text::bigint AS version, j.status, j.reason,
   h.arms AS leased_arms, coalesce(j.status = {OPEN} AND h.arms >= j.fence, false) AS under,
@@ -56,7 +56,8 @@ SELECT j.id IS NOT NULL AS is_there, j.xmin::text::bigint AS version, j.status, 
     coalesce($5::timestamptz, clock_timestamp()) - greatest(j.refused_at, s.success_at) END AS refused_for,
   coalesce($5::timestamptz, clock_timestamp()) - j.queued_at AS waited
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[]) WITH ORDINALITY u (token, nonce, job, needless, n)
-LEFT JOIN embedq.job j ON j.id = u.job LEFT JOIN embedq.record x ON x.rid = u.job >> {SPACE_BITS}
+LEFT JOIN embedq.job j ON j.id = u.job LEFT JOIN LATERAL (
+  SELECT r.rid, r.valid_to, r.hash FROM embedq.record r WHERE r.rid = u.job >> {SPACE_BITS} LIMIT 1) x ON true
 LEFT JOIN embedq.space s ON s.id = (u.job & {(1 << SPACE_BITS) - 1})::int
 LEFT JOIN LATERAL (SELECT l.arms[array_position(l.jobs, u.job)] AS arms FROM embedq.lease l
   WHERE l.token = u.token AND l.nonce = u.nonce) h ON true
