@@ -67,7 +67,7 @@ class ErrorCategory(StrEnum):
 
 
 class Health(StrEnum):
-    """How a worker fares."""
+    """The health of a worker."""
 
     HEALTHY = "HEALTHY"
     DEGRADED = "DEGRADED"

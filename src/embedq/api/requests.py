@@ -145,7 +145,7 @@ class NewWorker(Body):
 
 
 class Heartbeat(BaseModel):
-    """How a worker fares."""
+    """The health of a worker."""
 
     model_config = ConfigDict(extra="forbid")
 

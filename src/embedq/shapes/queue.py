@@ -39,7 +39,7 @@ class Waits(BaseModel):
 
 
 class QueueStatus(BaseModel):
-    """The whole queue at one glance."""
+    """The state of the whole queue."""
 
     queue: Queue
     paused: bool
@@ -89,7 +89,7 @@ class Drained(BaseModel):
     """How waiting for the queue ended."""
 
     status: Literal["drained", "timeout", "stuck"] = Field(
-        description="stuck: what is left stands in no place, so nobody would ever lease it: `embedq repair` mends it."
+        description="stuck: the jobs left are in no place, so no worker would lease them: `embedq repair` mends it."
     )
     waited_for: Literal["all", "leased"] = Field(description="leased: the queue is paused, so nothing else can move.")
     elapsed: float = Field(description="Seconds.")

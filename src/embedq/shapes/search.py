@@ -36,7 +36,7 @@ class Freshness(BaseModel):
     pending: int
     oldest_pending_seconds: float | None
     trouble: str | None = Field(
-        description="Why nobody knows what the current texts are: the attached table cannot be followed."
+        description="Why it is not known what the current texts are: the attached table cannot be followed."
     )
 
     @classmethod

@@ -10,23 +10,23 @@ class Wake:
     def __init__(self) -> None:
         """Start without signals."""
         self._lock = threading.Lock()
-        self._news = 0
+        self._signals = 0
         self._answered = -1  # the count as of the last lease that found nothing
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = set()
 
     @property
-    def news(self) -> int:
+    def signals(self) -> int:
         """Return how many signals there were."""
-        return self._news
+        return self._signals
 
-    def found_nothing(self, news: int) -> None:
+    def found_nothing(self, signals: int) -> None:
         """Note that a lease returned nothing, and as of which count."""
-        self._answered = max(self._answered, news)
+        self._answered = max(self._answered, signals)
 
     def call(self) -> None:
         """Signal that work may have appeared. Callable from any thread."""
         with self._lock:
-            self._news += 1
+            self._signals += 1
             waiters, self._waiters = self._waiters, set()
         for loop, future in waiters:
             try:
@@ -39,7 +39,7 @@ class Wake:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         with self._lock:
-            if self._news > self._answered:
+            if self._signals > self._answered:
                 return
             self._waiters.add((loop, future))
         try:

@@ -16,7 +16,7 @@ router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 @router.get("/health")
 async def health() -> Alive:
-    """Say that the process answers. It asks nobody, and needs no key."""
+    """Say that the process answers. It reads nothing, and needs no key."""
     return Alive(version=__version__)
 
 

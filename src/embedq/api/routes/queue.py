@@ -18,7 +18,7 @@ MAX_DRAIN_SECONDS = 3600
 
 @router.get("/status", responses=documented())
 async def queue_status(operator: TheOperator) -> QueueStatus:
-    """Show the whole queue at one glance."""
+    """Show the state of the whole queue."""
     return QueueStatus.of(await operator.status())
 
 

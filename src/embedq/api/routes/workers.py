@@ -22,7 +22,7 @@ async def register_worker(operator: TheOperator, body: requests.NewWorker | None
 
 @router.post("/workers/{id:segment}/heartbeat", responses=documented(400, 404, 507))
 async def beat(id: JobPath, operator: TheOperator, body: requests.Heartbeat | None = None) -> Beaten:  # noqa: A002 the API's own name
-    """Note that a worker lives, and how it fares. What is CRITICAL for it counts as DEGRADED for the fleet."""
+    """Note that a worker is alive, and its health. What is CRITICAL for it counts as DEGRADED for the fleet."""
     report = HealthReport(**(body or requests.Heartbeat()).model_dump())
     await operator.beat(id, report)
     return Beaten(id=id)

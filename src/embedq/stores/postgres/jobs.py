@@ -70,10 +70,10 @@ class PostgresQueue:
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
         """See `ports.Leasing`."""
-        news = self._database.wake.news
+        signals = self._database.wake.signals
         asked = leasing.arguments(ask, self._turns)
         async with self._or_handed_back(asked[-1]):
-            return await self._leased(ask, asked[-1], await self._call(LEASE, *asked, now), news)
+            return await self._leased(ask, asked[-1], await self._call(LEASE, *asked, now), signals)
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
         """See `ports.Leasing`."""
@@ -158,10 +158,10 @@ class PostgresQueue:
             if handed_back:
                 self._database.woke()
 
-    async def _leased(self, ask: Ask, nonce: int, row: Any, news: int) -> Leased:  # noqa: ANN401 a row
+    async def _leased(self, ask: Ask, nonce: int, row: Any, signals: int) -> Leased:  # noqa: ANN401 a row
         self._turns.note(ask.spaces, row)
         if row["taken"] is None:
-            self._database.wake.found_nothing(news)
+            self._database.wake.found_nothing(signals)
         elif not self._database.catalogue.knows(row["epoch"], set(row["collections"])):
             await self._database.run(self._database.catalogue.read, repeat=True)
         answer = leasing.leased(ask, row, nonce, self._database.catalogue)
@@ -218,7 +218,7 @@ class PostgresWork(PostgresQueue):
         self, outcomes: Sequence[Outcome], batch: Sequence[Any], then: Ask | None, now: datetime | None
     ) -> Settled | None:
         """Complete a whole batch and lease the next in one call; None if the batch is not as it was."""
-        news = self._database.wake.news
+        signals = self._database.wake.signals
         self._settles += 1
         fold = self._settles % FOLD_EVERY == 0
         jobs = frozenset([outcome.lease.job_id for outcome in outcomes])
@@ -230,7 +230,7 @@ class PostgresWork(PostgresQueue):
             row = await self._call(COMPLETE_AND_LEASE, *batch, *asked, fold, now)
             if not self._is_completed(row):
                 return None
-            return Settled(jobs=jobs, next=await self._leased(then, asked[-1], row, news))
+            return Settled(jobs=jobs, next=await self._leased(then, asked[-1], row, signals))
 
     def _is_completed(self, row: Any) -> bool:  # noqa: ANN401 a row
         """Say whether a batch was completed, and tell of what was stored."""

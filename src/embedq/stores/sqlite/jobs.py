@@ -50,7 +50,7 @@ class SqliteQueue:
 
     async def _settle_and_lease(self, settle: Settle, then: Ask | None, now: datetime | None) -> Settled:
         """Settle and lease in one transaction. Writers are serialised here, so no job is ever busy."""
-        news = self._file.wake.news
+        signals = self._file.wake.signals
 
         def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Batch | timedelta | None]:
             moment = stamp(now, tx.now)
@@ -59,7 +59,7 @@ class SqliteQueue:
         jobs, batch = await self._file.write(work, bulk=True)
         following = leasing.unpack(batch, self._given)
         if then is not None and not then.prefetch and not following.leases:
-            self._file.wake.found_nothing(news)
+            self._file.wake.found_nothing(signals)
         return Settled(jobs=jobs, next=following)
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
