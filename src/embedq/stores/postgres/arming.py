@@ -1,4 +1,4 @@
-"""Arming jobs as the rules say, where records and jobs are still what they were when the rules were asked."""
+"""Arm jobs as the rules say, if records and jobs are unchanged since the rules were asked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.keys import SPACE_BITS, job_id
 
-# Which state of a record and of its job is spoken of: the transactions that last wrote them.
+# The versions of a record and of its job: the transactions that last wrote them.
 VERSIONS = "x.xmin::text::bigint AS version, j.xmin::text::bigint AS job_version"
 ARM_UNCHANGED = "SELECT rid, job, serial FROM embedq.arm_unchanged($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 
-# What the rules must know of records that are asked for by hand; only live ones, and to a tenant only its own.
+# The facts of records that were requested by id: live ones, and only the tenant's own.
 ASKED = f"""
 SELECT x.id, x.rid, {VERSIONS}, j.status, j.priority, m.record IS NULL AS current,
   coalesce(g.hash = x.hash, false) AS given_up
@@ -32,11 +32,11 @@ Jobs = Mapping[int, JobId | None]  # by the numbers of their records
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to become of a record's job, in the state that was read."""
+    """A change of a record's job, valid for the versions that were read."""
 
     row: Any  # with the record's number and both versions
     priority: int
-    arms: bool | None = True  # False: the job, which is on its way, moves up to this priority; None: nothing changes
+    arms: bool | None = True  # False: the open job is raised to this priority; None: nothing changes
 
 
 async def arm(
@@ -48,7 +48,7 @@ async def arm(
     *,
     forced: bool = False,
 ) -> Jobs:
-    """Do what is wished; answer with the jobs of the records that had not changed since they were read."""
+    """Apply changes; return the jobs of the records that had not changed since they were read."""
     if not wishes:
         return {}
     columns = [[wish.row[name] for wish in wishes] for name in ("rid", "version", "job_version")]
@@ -67,7 +67,7 @@ async def enqueue(
     tenant: str | None,
     now: datetime | None,
 ) -> list[Receipt]:
-    """Arm jobs by hand as the rules say, all or none; what is on its way keeps the higher priority.
+    """Arm requested jobs as the rules say, all or none; an open job keeps the higher priority.
 
     What has changed between reading and writing is read again. The first call's locks are held until the end, so that
     happens once at most.
@@ -87,7 +87,7 @@ async def enqueue(
 
 
 async def _asked(db: Connection, collection: Found, wanted: Sequence[RecordId], tenant: str | None) -> Sequence[Any]:
-    """Read the facts of records; one that is not there, or another tenant's, refuses the whole request."""
+    """Read the facts of records; refuse the whole request if one does not exist or is another tenant's."""
     rows: Sequence[Any] = await db.fetch(ASKED, collection.id, collection.space, wanted, tenant)
     found = {row["id"] for row in rows}
     for record in wanted:
@@ -103,7 +103,7 @@ def _wish(row: Any, lane: int, *, force: bool) -> Wish:  # noqa: ANN401 a row
 
 
 def rises(row: Any, lane: int) -> bool:  # noqa: ANN401 a row
-    """Say whether a job is on its way in a lower lane."""
+    """Say whether a job is open in a lower lane."""
     return bool(row["status"] == OPEN and row["priority"] < lane)
 
 

@@ -121,7 +121,7 @@ class Database:
         self.wake.call()
         self._bell.ring()
 
-    def tell_buried(self, job: JobId, reason: Reason) -> None:
+    def report_dead(self, job: JobId, reason: Reason) -> None:
         """Report a dead letter that no worker reports."""
         self.telemetry.emit(Event.JOB_FAILED, level="error", jobId=job, reason=reason)
 

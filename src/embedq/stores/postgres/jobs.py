@@ -36,24 +36,24 @@ FROM embedq.complete_and_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12
 """
 NO_ASK = (None,) * 10
 RENEW = "SELECT nonce, jobs FROM embedq.renew($1, $2, $3, $4)"
-FOLD_EVERY = 100  # turns
-MOST_GIVEN = 1024  # batches that are remembered
+FOLD_EVERY = 100  # batches
+MOST_GIVEN = 1024  # batches are remembered
 
 PAUSE = "UPDATE embedq.control SET paused = true"
 
-# Wait for leases under way, which may not have seen the pause; those that come now lease nothing.
+# Wait for running lease calls, which may not have seen the pause; new ones lease nothing.
 OUTWAIT_LEASES = "SELECT pg_advisory_xact_lock(1701667448, 0)"
 RESUME = """
 WITH lifted AS (UPDATE embedq.space SET held_until = '-infinity' WHERE held_until > '-infinity')
 UPDATE embedq.control SET paused = false, resumes = resumes + 1
 """
 PAUSED = "SELECT paused FROM embedq.control"
-RESUMES = "SELECT resumes + first_token FROM embedq.control"  # a schema that was begun anew is as good as a resume
+RESUMES = "SELECT resumes + first_token FROM embedq.control"  # a recreated schema counts as a resume
 
-BUSY_PAUSES = (0.02, 0.05, 0.1, 0.2)  # seconds: how often a settle comes back for jobs that an application holds
+BUSY_PAUSES = (0.02, 0.05, 0.1, 0.2)  # seconds between retries of jobs that another transaction holds
 
 
-Ended = tuple[frozenset[JobId], frozenset[JobId]]  # the jobs that were still ours, and those that somebody holds
+Ended = tuple[frozenset[JobId], frozenset[JobId]]  # jobs that were still ours, and held ones
 Settle = Callable[[Sequence[Outcome]], Awaitable[Ended]]
 
 
@@ -61,12 +61,12 @@ class PostgresQueue:
     """Leases in one PostgreSQL database."""
 
     def __init__(self, database: Database) -> None:
-        """Speak to an opened database."""
+        """Use an open database."""
         self._database = database
         self._turns = leasing.Turns()
         self._settles = 0
         self._given: OrderedDict[int, Sequence[Lease]] = OrderedDict()
-        self._unanswered: set[int] = set()  # nonces of leases that nobody got
+        self._unanswered: set[int] = set()  # nonces of leases whose answers were lost
 
     async def lease(self, ask: Ask, *, now: datetime | None = None) -> Leased:
         """See `ports.Leasing`."""
@@ -131,12 +131,12 @@ class PostgresQueue:
         return await workers.listing(self._database, heartbeat, now)
 
     async def _call(self, statement: str, *values: object) -> Any:  # noqa: ANN401 a row
-        """Call what leases, once: a second call would lease more."""
+        """Call a function that leases, once: a second call would lease more."""
         return await self._database.run(lambda db: db.fetchrow(statement, *values), repeat=False, only_calls=True)
 
     @asynccontextmanager
     async def _or_handed_back(self, nonce: int) -> AsyncIterator[None]:
-        """If the caller never gets what it may have leased under this nonce, hand it back as soon as that can be."""
+        """If the answer is lost, hand back what may have been leased under this nonce as soon as possible."""
         if self._unanswered:
             await self._hand_back()
         try:
@@ -147,12 +147,12 @@ class PostgresQueue:
             raise
 
     async def _hand_back(self) -> None:
-        """Hand back leases that nobody got: nobody works on them."""
+        """Hand back leases whose answers were lost: no worker has them."""
         for nonce in list(self._unanswered):
             try:
                 handed_back, holds_on = await rescuing.hand_back(self._database, nonce)
             except StoreError:
-                return  # still out of reach: before the next lease, or else the lease runs out by itself
+                return  # not reachable yet: tried again before the next lease, and the lease expires by itself
             if not holds_on:
                 self._unanswered.discard(nonce)
             if handed_back:
@@ -170,7 +170,7 @@ class PostgresQueue:
         return answer
 
     def _remember(self, leases: Sequence[Lease]) -> None:
-        """Keep a batch in mind: if all of it is done, it is settled at once."""
+        """Remember a batch: if all of it is done, it is settled in one call."""
         self._given[leases[0].nonce] = leases
         if len(self._given) > MOST_GIVEN:
             self._given.popitem(last=False)
@@ -178,13 +178,13 @@ class PostgresQueue:
     async def _settle_and_lease(
         self, settle: Settle, outcomes: Sequence[Outcome], then: Ask | None, now: datetime | None
     ) -> Settled:
-        """Settle, lease the next batch, and come back for what somebody held."""
+        """Settle, lease the next batch, and retry jobs that another transaction held."""
         settled = await settle(outcomes)
         following = await self.lease(then, now=now) if then else Leased()
         return replace(await self._come_back(settle, outcomes, settled), next=following)
 
     async def _come_back(self, settle: Settle, outcomes: Sequence[Outcome], settled: Ended) -> Settled:
-        """Settle what was held by a transaction that ended soon; what is held for longer stays busy."""
+        """Retry jobs that another transaction held; those that it holds for longer stay busy."""
         jobs, busy = settled
         for pause in BUSY_PAUSES:
             if not busy:
@@ -217,12 +217,12 @@ class PostgresWork(PostgresQueue):
     async def _complete(
         self, outcomes: Sequence[Outcome], batch: Sequence[Any], then: Ask | None, now: datetime | None
     ) -> Settled | None:
-        """Complete a whole batch and lease the next in one call; None if the batch is not as it was."""
+        """Complete a whole batch and lease the next in one call; None if the batch has changed."""
         signals = self._database.wake.signals
         self._settles += 1
         fold = self._settles % FOLD_EVERY == 0
         jobs = frozenset([outcome.lease.job_id for outcome in outcomes])
-        if then is None:  # it may be told twice, so a lost connection is no reason to give up
+        if then is None:  # it may be called twice, so a lost connection is no reason to give up
             row = await self._database.fetchrow(COMPLETE_AND_LEASE, *batch, *NO_ASK, fold, now)
             return Settled(jobs=jobs) if self._is_completed(row) else None
         asked = leasing.arguments(then, self._turns)
@@ -233,7 +233,7 @@ class PostgresWork(PostgresQueue):
             return Settled(jobs=jobs, next=await self._leased(then, asked[-1], row, signals))
 
     def _is_completed(self, row: Any) -> bool:  # noqa: ANN401 a row
-        """Say whether a batch was completed, and tell of what was stored."""
+        """Say whether a batch was completed, and report what was stored."""
         if row["stored"]:
             self._database.telemetry.emit(Event.STORED, level="debug", count=row["stored"], seconds=row["seconds"])
         return row["stored"] is not None

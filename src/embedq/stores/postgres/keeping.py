@@ -1,4 +1,4 @@
-"""Upkeep: what is missing, what is old, what is dead and may live again."""
+"""Upkeep: missing vectors, old rows, and dead letters that are tried again."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import SPACE_BITS, parse
 from embedq.stores.postgres.moments import NOW
 
-# What the rules must know of a record without a current vector, to say whether it is given a job [10].
+# The facts that decide whether a record without a current vector gets a job [10].
 NEED = "j.status, j.reason, j.hash = x.hash AS same_text, g.hash = x.hash AS given_up"
 
 # Live records without a current vector, in the order they were first put.
@@ -25,7 +25,7 @@ LEFT JOIN embedq.given_up g ON g.collection = m.collection AND g.record = m.reco
 WHERE m.collection = $1 AND m.record > $3 ORDER BY m.record LIMIT $4
 """
 
-# Those of these records that live without a current vector.
+# Those of these records that are live and lack a current vector.
 LACKING = f"""
 SELECT x.rid, {VERSIONS}, {NEED} FROM embedq.record x
 JOIN embedq.missing m ON m.collection = x.collection AND m.record = x.rid
@@ -50,7 +50,7 @@ NAMED = f"j.id = $2 AND j.serial = $3 AND ($4::text IS NULL OR x.tenant = $4) AN
 DEAD = f"j.failed_at IS NOT NULL AND {revivable(named=False)}"  # by the index of dead letters
 QUOTA = f"{DEAD} AND j.reason = 'quota' AND j.failed_at <= coalesce($2::timestamptz, clock_timestamp()) - $3::interval"
 
-# A stretch of records to be looked at one by one.
+# A range of records.
 WALK = "SELECT rid, id FROM embedq.record WHERE collection = $1 AND id > $2 ORDER BY id LIMIT $3"
 HOLD = "SELECT embedq.hold_records($1, $2)"
 NOTE_MISSING = "SELECT embedq.note_missing($1, $2, $3)"
@@ -76,7 +76,7 @@ def _needs_job(row: Any) -> bool:  # noqa: ANN401 a row
 
 
 async def recount(db: Connection, name: str, after: str | None, limit: int) -> tuple[int, str | None]:
-    """Compare a stretch of records with their vectors by reading them; mend the list of what is missing."""
+    """Compare a range of records with their vectors, and correct the list of what is missing."""
     async with db.transaction():
         collection = await find(db, name)
         rows = await db.fetch(WALK, collection.id, after or "", limit)
@@ -87,12 +87,12 @@ async def recount(db: Connection, name: str, after: str | None, limit: int) -> t
 
 
 async def remove_dropped(database: Database, limit: int, now: datetime | None) -> int:
-    """Take away some of what belongs to collections that were dropped; 0 when nothing is left."""
+    """Remove some rows of dropped collections; return 0 when none is left."""
     return int(await database.write(lambda db: db.fetchval(REMOVE_DROPPED, limit, now), repeat=False))
 
 
 async def cancel(db: Connection, job: JobId, tenant: str | None, now: datetime | None) -> None:
-    """Cancel an open job by a person's hand."""
+    """Cancel an open job on request."""
     named = parse(job)
     if named is not None:
         await db.fetchval(CANCEL, *named, now, tenant)
@@ -101,7 +101,7 @@ async def cancel(db: Connection, job: JobId, tenant: str | None, now: datetime |
 async def revived(
     db: Connection, which: JobFilter, job: JobId | None, limit: int, now: datetime | None
 ) -> Sequence[int]:
-    """Arm dead letters again, or one failed or cancelled job; answer with their records."""
+    """Arm dead letters again, or one failed or cancelled job; return their records."""
     if job is None:
         conditions, values = await _conditions(db, which)
         return await _revive(db, f"{DEAD} {conditions}", (limit, *values), now)
@@ -124,7 +124,7 @@ async def _conditions(db: Connection, which: JobFilter) -> tuple[str, list[Any]]
 
 
 async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: datetime | None) -> Sequence[int]:
-    """Arm the jobs that these conditions name, collection by collection; if all have changed meanwhile, look again."""
+    """Arm the jobs that meet these conditions, by collection; if all have changed since they were read, read again."""
     armed: list[int] = []
     while not armed and (rows := await db.fetch(ENDED.format(conditions=conditions), *values)):
         homes: dict[tuple[int, int], list[Wish]] = defaultdict(list)
@@ -136,5 +136,5 @@ async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: d
 
 
 async def replayed_quota(db: Connection, older_than: timedelta, limit: int, now: datetime | None) -> Sequence[int]:
-    """Try again what a provider's quota stopped, once it may have been renewed; answer with its records."""
+    """Retry jobs that a provider's quota stopped, once it may have been renewed; return their records."""
     return await _revive(db, QUOTA, (limit, now, older_than), now)

@@ -1,7 +1,7 @@
-"""What becomes of jobs: read the facts, ask the rules (`policy.jobs`), write what they say where the facts still hold.
+"""Transitions of jobs: read the facts, ask the rules (`policy.jobs`), write the result where the facts still hold.
 
-No lock is held while the rules are asked. Each row is known by the transaction that last wrote it: what somebody has
-changed between the reading and the writing is read again.
+No lock is held while the rules are asked. A row's version is the transaction that last wrote it: rows that changed
+between reading and writing are read again.
 """
 
 import json
@@ -34,7 +34,7 @@ from embedq.stores.postgres.vectors import encode
 from embedq.telemetry import Event
 
 NO_TIME = timedelta(0)
-ROUNDS = 5  # so often the facts are read anew; what has changed each time is busy
+ROUNDS = 5  # how often the facts are read again; a job that changed each time is busy
 
 # Per outcome: its job, whether its lease still holds that, and its record. Whether a job is queued is looked up if its
 # lease does not hold it; whether its vector is current, if it brings none ($4). Every look-up has a LIMIT: with EXISTS
@@ -71,7 +71,7 @@ NO_ANSWERS: Answers = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Judged:
     """An outcome, what is known of its job, and what the rules say."""
 
     outcome: Outcome
@@ -95,7 +95,7 @@ async def settle(
     last: bool,
     answers: Answers = NO_ANSWERS,
 ) -> tuple[frozenset[JobId], frozenset[JobId]]:
-    """Record how attempts ended; answer with the jobs that were still ours, and those that somebody holds just now.
+    """Record how attempts ended; return the jobs that were still ours, and those that another transaction holds.
 
     With `answers` the records and their vectors are in another database, which has said so of them.
     """
@@ -113,7 +113,7 @@ async def settle(
 
 
 def _each_once(outcomes: Sequence[Outcome]) -> Iterator[Sequence[Outcome]]:
-    """Part outcomes so that each job is told of once in a part, and parts follow one another as they were told."""
+    """Split outcomes so that each job occurs once per part, in the order of the outcomes."""
     left = outcomes
     while left:
         first = {outcome.lease.job_id: outcome for outcome in reversed(left)}
@@ -124,10 +124,10 @@ def _each_once(outcomes: Sequence[Outcome]) -> Iterator[Sequence[Outcome]]:
 async def _settle(
     database: Database, batch: Sequence[Outcome], now: datetime | None, answers: Answers, *, last: bool
 ) -> tuple[set[JobId], set[JobId], Sequence[Outcome]]:
-    """Settle jobs once; answer with those that were ours, those that are held, and what has changed meanwhile."""
-    told = await _ask(database, batch, now, answers)
-    changes = [change for change in map(_change, told) if change is not None]
-    paid = [one for one in told if one.fate in (VectorFate.STORED, VectorFate.KEPT)]
+    """Settle jobs once; return those that were ours, those that are held, and the outcomes whose facts have changed."""
+    judged = await _ask(database, batch, now, answers)
+    changes = [change for change in map(_change, judged) if change is not None]
+    paid = [one for one in judged if one.fate in (VectorFate.STORED, VectorFate.KEPT)]
     vectors = [
         None if one.elsewhere else encode(one.outcome.vector)
         for one in paid
@@ -136,14 +136,14 @@ async def _settle(
     values = (json.dumps(changes, ensure_ascii=False), json.dumps([_paid(one) for one in paid]), vectors)
     answer = await database.fetchrow(WRITE, *values, last, now)
     written, busy = set(answer["written"]), set(answer["busy"])
-    told = [one for one in told if not isinstance(one.transition, Ignore)]
-    _tell(database, [one for one in told if one.key in written])
-    ours = {one.outcome.lease.job_id for one in told if one.key in written}
-    held = {one.outcome.lease.job_id for one in told if one.key in busy}
-    return ours, held, [one.outcome for one in told if one.key not in written | busy]
+    judged = [one for one in judged if not isinstance(one.transition, Ignore)]
+    _report(database, [one for one in judged if one.key in written])
+    ours = {one.outcome.lease.job_id for one in judged if one.key in written}
+    held = {one.outcome.lease.job_id for one in judged if one.key in busy}
+    return ours, held, [one.outcome for one in judged if one.key not in written | busy]
 
 
-async def _ask(database: Database, batch: Sequence[Outcome], now: datetime | None, answers: Answers) -> list[Told]:
+async def _ask(database: Database, batch: Sequence[Outcome], now: datetime | None, answers: Answers) -> list[Judged]:
     """Read the facts of a batch in one statement, and ask the rules."""
     leases = [outcome.lease for outcome in batch]
     needless = [isinstance(outcome, Done) and outcome.vector is None for outcome in batch]
@@ -151,7 +151,7 @@ async def _ask(database: Database, batch: Sequence[Outcome], now: datetime | Non
     rows = await database.fetch(FACTS, *columns, [key_of(lease.job_id) for lease in leases], needless, now)
     facts = [_facts(outcome, row, answers.get(id(outcome))) for outcome, row in zip(batch, rows, strict=True)]
     return [
-        Told(
+        Judged(
             outcome,
             row,
             known,
@@ -197,8 +197,8 @@ def _with_successes(batch: Sequence[Outcome], facts: Sequence[AttemptFacts]) -> 
     ]
 
 
-def _change(one: Told) -> dict[str, Any] | None:
-    """Write what becomes of a job; None if nothing does, and its lease does not name it."""
+def _change(one: Judged) -> dict[str, Any] | None:
+    """Write a job's transition; None if nothing changes, and its lease does not name it."""
     is_ignored = isinstance(one.transition, Ignore)
     if is_ignored and one.row["leased_arms"] is None:
         return None
@@ -216,7 +216,7 @@ def _change(one: Told) -> dict[str, Any] | None:
 
 
 def columns_of(transition: Transition, hash_: bytes, fault: Fault | None) -> dict[str, Any]:
-    """Write the columns that a transition sets: its status, None if nothing changes, and what goes with it."""
+    """Return the columns that a transition sets; a status of None changes nothing."""
     match transition:
         case Complete():
             ended: dict[str, Any] = {"status": COMPLETED, "hash": f"\\x{hash_.hex()}"}
@@ -237,7 +237,7 @@ def columns_of(transition: Transition, hash_: bytes, fault: Fault | None) -> dic
 
 
 def _noted(note: Note, fault: Fault | None) -> dict[str, Any]:
-    """Write what an attempt leaves on its job beside a status."""
+    """Return the columns that an attempt sets beside the status."""
     noted = None if fault is None else write_fault(fault)
     match note:
         case Note.NOTHING:
@@ -252,8 +252,8 @@ def _noted(note: Note, fault: Fault | None) -> dict[str, Any]:
             assert_never(note)
 
 
-def _paid(one: Told) -> dict[str, Any]:
-    """Write what is to be known of a vector; itself it goes beside."""
+def _paid(one: Judged) -> dict[str, Any]:
+    """Return the facts about a vector; the vector is a parameter of its own."""
     lease = one.outcome.lease
     return {
         "job": one.key,
@@ -266,13 +266,13 @@ def _paid(one: Told) -> dict[str, Any]:
     }
 
 
-def _tell(database: Database, written: Sequence[Told]) -> None:
-    """Tell of what became ready, what was stored, and what no worker has given up on."""
+def _report(database: Database, written: Sequence[Judged]) -> None:
+    """Report jobs that became ready, vectors that were stored, and jobs that were given up on."""
     if any(isinstance(one.transition, Reopen | Wait) for one in written):
         database.woke()
     for one in written:
         if isinstance(one.transition, GiveUp) and one.transition.note is Note.REFUSAL:
-            database.tell_buried(one.outcome.lease.job_id, one.transition.reason)
+            database.report_dead(one.outcome.lease.job_id, one.transition.reason)
     waits = [one.row["waited"].total_seconds() for one in written if one.fate is VectorFate.STORED]
     if waits:
         database.telemetry.emit(Event.STORED, level="debug", count=len(waits), seconds=sum(waits) / len(waits))

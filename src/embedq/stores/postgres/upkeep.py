@@ -17,9 +17,9 @@ class PostgresJobs:
     """Rescue and the operator's look-ups in one PostgreSQL database, wherever the jobs' records are."""
 
     def __init__(self, database: Database) -> None:
-        """Speak to an opened database."""
+        """Use an open database."""
         self._database = database
-        self._purged_to = 0  # the key behind which the purge goes on
+        self._purged_to = 0  # the key after which the purge continues
 
     async def rescue(
         self,
@@ -33,7 +33,7 @@ class PostgresJobs:
         self._wake(len(rescued))
         for found in rescued:
             if found.status is JobStatus.FAILED:
-                self._database.tell_buried(found.job_id, Reason.CRASH_LOOP)
+                self._database.report_dead(found.job_id, Reason.CRASH_LOOP)
         return rescued
 
     async def purge(self, *, older_than: timedelta, limit: int = 1000, now: datetime | None = None) -> int:
@@ -63,17 +63,17 @@ class PostgresJobs:
         return await self._database.run(lambda db: listing.oldest_pending(db, now), repeat=True)
 
     def _wake(self, ready: int) -> int:
-        """Tell everybody if jobs became ready."""
+        """Notify workers if jobs became ready."""
         if ready:
             self._database.woke()
         return ready
 
 
 class PostgresUpkeep(PostgresJobs):
-    """Reconcile and what people do to jobs whose records are in the same database."""
+    """Reconcile, and operators' actions on jobs whose records are in the same database."""
 
     def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
-        """Speak to an opened database; a space with so many vectors gets an index."""
+        """Use an open database; a space with so many vectors gets an index."""
         PostgresJobs.__init__(self, database)
         self._limits = limits
         self._indexes = index.Indexes(database, index_from)
