@@ -177,5 +177,7 @@ async def test_a_number_is_no_moment(http: AsyncClient) -> None:
     await http.post("/workers/register", json={"id": "w1"})
 
     problem(await http.post("/workers/w1/heartbeat", json={"last_success_at": 5}), 422, "invalid")
+    for moment in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):  # in UTC, out of the calendar
+        problem(await http.post("/workers/w1/heartbeat", json={"last_success_at": moment}), 422, "invalid")
     problem(await http.post("/workers/w1/heartbeat", json={"succeeded": "5"}), 422, "invalid")
     problem(await http.post("/workers/w1/heartbeat", json={"error_patterns": {f"{n}": 1 for n in range(65)}}), 422)

@@ -33,6 +33,7 @@ ODD = [
     f"postgresql://127.0.0.1:1/db?user=u&password={SECRET}",
     f"postgresql://127.0.0.1:1/db?pass%77ord={SECRET}@x",
     f"postgresql://127.0.0.1:1/db?PASSWORD={SECRET}",
+    f"postgresql://127.0.0.1:1/db?user=ada;password={SECRET}",
     f"postgresql://127.0.0.1:1/db?sslpassword={SECRET}&sslmode=require",
     f"postgresql://127.0.0.1:1/db?passfile=/keys/{SECRET}",
     f"postgresql://u:{SECRET}@127.0.0.1:1/db?sslmode=odd",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedq.client import Client, ClientOptions
+from embedq.client import Client, ClientOptions, queries
 from embedq.embedders.fake import FakeEmbedder
 from embedq.embedders.faults import Faults
 from embedq.embedding import Embeddings, Purpose
@@ -282,3 +282,73 @@ async def test_a_wrong_query_is_refused(store: SqliteStore, query: str) -> None:
         await client.search("notes", query)
     with pytest.raises(Invalid, match="mode"):
         await client.search("notes", "x", mode="psychic")
+
+
+class Stubborn(FakeEmbedder):
+    """An embedder that does not answer, or fails in a way that nobody foresaw."""
+
+    error: Exception | None = None
+
+    def __init__(self) -> None:
+        """Count the calls that are under way."""
+        super().__init__(NAME)
+        self.calls = 0
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Embeddings:
+        """Fail, or wait until the call is cancelled."""
+        del texts, purpose
+        if self.error is not None:
+            raise self.error
+        self.calls += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.calls -= 1
+        raise AssertionError
+
+
+async def test_a_query_that_is_not_answered_ends_at_the_deadline(store: SqliteStore) -> None:
+    """Nobody waits for it any more, but its call does not stay open for ever."""
+    embedder = Stubborn()
+    options = ClientOptions(
+        embedder=NAME, query_timeout=timedelta(milliseconds=20), attempt_deadline=timedelta(milliseconds=100)
+    )
+    client = Client(store, OneEmbedder(embedder), options=options, telemetry=Telemetry())
+    await fill(client, store)
+
+    answer = await client.search("notes", "loom")
+
+    assert (answer.mode_used, embedder.calls) == (SearchMode.KEYWORD, 1)
+    async with asyncio.timeout(10):
+        while embedder.calls:  # noqa: ASYNC110 only the embedder knows
+            await asyncio.sleep(0.01)
+
+
+async def test_queries_that_are_not_answered_are_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more than so many is answered by words at once, and opens no call."""
+    monkeypatch.setattr(queries, "MOST_RUNNING", 3)
+    embedder = Stubborn()
+    client = client_of(store, embedder)
+    await fill(client, store)
+
+    answers = await asyncio.gather(*(client.search("notes", f"loom {number}") for number in range(5)))
+
+    assert embedder.calls == 3
+    assert {answer.mode_used for answer in answers} == {SearchMode.KEYWORD}
+    assert sum("3 other queries" in (answer.reason or "") for answer in answers) == 2
+    await client.close()
+
+
+async def test_an_error_that_was_not_foreseen_is_answered_by_words(store: SqliteStore) -> None:
+    """Its message may quote the query, so only its kind is told."""
+    embedder = Stubborn()
+    embedder.error = OverflowError("about the loom")
+    client = client_of(store, embedder)
+    await fill(client, store)
+
+    answer = await client.search("notes", "loom")
+
+    assert (answer.mode_used, [hit.id for hit in answer.hits]) == (SearchMode.KEYWORD, ["loom"])
+    assert answer.reason is not None
+    assert "failed with OverflowError" in answer.reason
+    assert "about" not in answer.reason

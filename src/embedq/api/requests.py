@@ -1,5 +1,6 @@
 """Request bodies, as OpenAPI shows them."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
@@ -30,6 +31,13 @@ def _no_number(value: object) -> object:
     return value
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # its offset leads out of the calendar
+        raise PydanticCustomError("moment", "write a moment of the years 1 to 9999, in UTC too") from None
+
+
 def _no_bool(value: object) -> object:
     if isinstance(value, bool):
         raise PydanticCustomError("priority", "write urgent, high, normal or low (or 3, 2, 1, 0)")
@@ -51,7 +59,7 @@ Priority = Annotated[
 ]
 Attributes = Annotated[dict[str, Any], Field(description="What JSON can hold.", examples=[{"author": "Ada"}])]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
-Moment = Annotated[AwareDatetime, BeforeValidator(_no_number)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_no_number), AfterValidator(_in_utc)]
 
 
 class Body(BaseModel):

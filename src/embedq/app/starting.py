@@ -111,6 +111,7 @@ def _client(store: Store, registry: EmbedderRegistry, operator: Operator, place:
         budget=settings.budget,
         heartbeat=settings.heartbeat,
         is_dead=HostLiveness().is_dead,
+        attempt_deadline=timedelta(seconds=settings.attempt_seconds),
         max_answer_bytes=settings.max_answer_bytes,
     )
     return EmbedQ(store, registry, options=options, telemetry=place.telemetry, operator=operator)

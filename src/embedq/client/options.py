@@ -21,5 +21,6 @@ class ClientOptions:
     is_dead: IsDead | None = None  # what this host knows of its own processes
     query_timeout: timedelta = timedelta(seconds=2)  # then the search falls back to words
     semantic_timeout: timedelta = timedelta(seconds=10)  # there is no fallback, so a model may take time to load
+    attempt_deadline: timedelta = timedelta(seconds=120)  # of one call of an embedder
     cached_queries: int = 512
     max_answer_bytes: int = 32 << 20  # of texts and attributes, in a search or a page of records

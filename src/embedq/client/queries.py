@@ -8,7 +8,7 @@ from typing import Protocol
 
 from embedq.client.options import ClientOptions
 from embedq.embedding import Purpose, Spending
-from embedq.errors import EmbedderError, NotNow, SettingsError
+from embedq.errors import EmbedderError, NotNow, SettingsError, StoreError
 from embedq.model import EmbedderName, Space, SpaceId, Vector
 from embedq.policy.budgets import budget_of
 from embedq.policy.vectors import checked
@@ -16,6 +16,8 @@ from embedq.ports import Budgeting, Embedder
 from embedq.telemetry import Event, Telemetry
 
 Key = tuple[SpaceId, str]
+
+MOST_RUNNING = 256  # queries that are embedded at a time, those that are no longer waited for included
 
 
 class Embedders(Protocol):
@@ -55,6 +57,8 @@ class QueryVectors:
         if key in self._remembered:
             self._remembered.move_to_end(key)
             return self._remembered[key]
+        if key not in self._running and len(self._running) >= MOST_RUNNING:
+            raise NoVector(f"{MOST_RUNNING} other queries wait for their vectors")
         task = self._running.get(key) or self._start(key, space)
         done, _ = await asyncio.wait([task], timeout=within.total_seconds())
         if not done:
@@ -92,11 +96,22 @@ class QueryVectors:
             raise NoVector(str(error)) from error
         except (EmbedderError, SettingsError) as error:
             raise NoVector(str(error)) from error
+        except TimeoutError as error:
+            raise NoVector(f"{space.embedder} did not answer within {self._deadline:g} s") from error
+        except (NoVector, StoreError):
+            raise
+        except Exception as error:  # an attempt: any embedder may be plugged in, and its message may quote the query
+            raise NoVector(f"{space.embedder} failed with {type(error).__name__}") from error
+
+    @property
+    def _deadline(self) -> float:
+        return self._options.attempt_deadline.total_seconds()
 
     async def _asked(self, embedder: Embedder, space: Space, words: str) -> Vector:
         """Call the embedder once, and return one checked vector of this space."""
         started = monotonic()
-        answer = await embedder.embed([words], Purpose.QUERY)
+        async with asyncio.timeout(self._deadline):
+            answer = await embedder.embed([words], Purpose.QUERY)
         self._telemetry.emit(
             Event.EMBEDDED,
             level="debug",

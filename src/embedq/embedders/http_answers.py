@@ -92,7 +92,7 @@ def _number(value: str | None) -> float | None:
 def _moment(value: str | None) -> datetime | None:
     try:
         moment = parsedate_to_datetime(value) if value else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 

@@ -10,6 +10,7 @@ import numpy as np
 import openai
 
 from embedq.embedders.http_answers import encoded, told_limits
+from embedq.embedders.http_bounds import PLAIN, bound, expect
 from embedq.embedders.http_settings import address_in, key_in
 from embedq.embedders.openai import BASE_URL, KEY, ORGANIZATION, PROJECT, PROVIDER
 from embedq.embedders.openai_errors import translated
@@ -43,7 +44,11 @@ class OpenAIEmbedder:
             project=environment.get(PROJECT),
             max_retries=0,
             timeout=_TIMEOUT,
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # texts go to no other server
+            default_headers=PLAIN,
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False,  # texts go to no other server
+                event_hooks={"response": [bound]},
+            ),
         )
 
     def __repr__(self) -> str:
@@ -75,6 +80,7 @@ class OpenAIEmbedder:
         request: dict[str, Any] = {"model": self.name.model, "encoding_format": self._encoding}
         if self.name.dimensions is not None:
             request["dimensions"] = self.name.dimensions
+        expect(len(texts), self.dimensions)
         try:
             # Raw, because the SDK parses an answer slowly and does not check it; and the texts in `extra_body`,
             # because it would transform named arguments one by one.
@@ -102,7 +108,7 @@ def rows_of(answer: Mapping[str, Any], count: int) -> Vector:
     try:
         placed = {item["index"]: _row(item["embedding"]) for item in items}
         rows = [placed[index] for index in range(count)]
-    except (KeyError, TypeError, ValueError, binascii.Error):  # their messages would quote the answer
+    except (KeyError, TypeError, ValueError, OverflowError, binascii.Error):  # their messages would quote the answer
         raise Transient("The provider's vectors lack one index each, or are no vectors.", code="bad_answer") from None
     if len({row.shape for row in rows}) != 1:
         raise Unavailable("The provider answered vectors of different dimensions.", code="wrong_dimensions")

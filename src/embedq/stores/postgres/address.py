@@ -69,6 +69,8 @@ def _split(url: str) -> SplitResult:
     except ValueError:  # its message would show the URL
         raise SettingsError(WRITE) from None
     user, _, _ = parts.netloc.rpartition("@")
+    if any(";" in value for _, value in parse_qsl(parts.query, keep_blank_values=True)):
+        raise SettingsError("EMBEDQ_URL: separate its parameters by &; a ; within a value is not taken")
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     odd = "@" in user + parts.path + "".join(names) or parts.fragment
     if parts.scheme.partition("+")[0] not in SCHEMES or not url.partition(":")[2].startswith("//") or odd:
