@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from embedq.errors import StoreError, StoreFull, StoreUnusable
-from embedq.model import Health, JobStatus
+from embedq.errors import StoreError, StoreFull, StoreUnusable, Transient
+from embedq.model import Health, JobStatus, Leased
 from embedq.telemetry import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from conftest import House
+    from conftest import House, Provider
 
 
 def fail_first(house: House, act: str, errors: list[StoreError]) -> None:
@@ -137,3 +137,52 @@ async def test_what_an_embedder_quotes_reaches_neither_log_nor_dead_letter(house
     assert (dead.error.code, dead.error.message) == ("ValueError", "cannot embed '<text of 24 characters>'")
     told = repr(dead.error) + repr(house.ear.heard)
     assert not [word for word in ("Meierhans", "4711") if word in told]
+
+
+async def test_a_database_that_is_away_at_the_first_answer_costs_no_paid_vector(house: House) -> None:
+    """The first vectors of a space fix its dimensions: they wait until that can be stored, and are paid for once."""
+    real, errors = house.store.learn, [StoreError("cannot be reached")] * 5
+
+    async def learn(*args: Any) -> int:  # noqa: ANN401 as it is
+        if errors:
+            raise errors.pop()
+        return await real(*args)
+
+    house.store.learn = learn  # type: ignore[method-assign]
+    await house.declare()
+    await house.put(["a", "b"])
+    await house.pool().start()
+
+    await house.settled(completed=2)
+    assert (len(house.provider.calls), errors) == (1, [])
+    assert [facts["act"] for facts in house.ear.of(Event.STORE_TROUBLE)] == ["learn"]
+
+
+async def test_what_is_paid_for_survives_a_prefetch_that_fails(house: House, make_provider: type[Provider]) -> None:
+    """Half of a batch is embedded, the rest must wait: the half is settled, though the next batch was not leased."""
+    house.provider = make_provider(max_inputs=2)
+    failures = [Transient("try again")]
+
+    async def plan(texts: Sequence[str]) -> None:
+        if "text 2" in texts and failures:
+            raise failures.pop()
+
+    house.provider.plan = plan
+    await house.declare()
+    await house.put([f"text {n}" for n in range(8)])
+    lease, leases = house.store.lease, 0
+
+    async def lose_the_second(*args: Any, **kwargs: Any) -> Leased:  # noqa: ANN401 as it is
+        nonlocal leases
+        leases += 1
+        if leases == 2:
+            raise StoreError("the connection was cut")
+        return await lease(*args, **kwargs)
+
+    house.store.lease = lose_the_second  # type: ignore[method-assign]
+    await house.pool(batch_size=4, workers=1).start()
+
+    await house.settled(completed=8)
+    assert not failures
+    assert leases >= 2
+    assert sum(texts.count("text 0") for texts in house.provider.calls) == 1

@@ -196,7 +196,11 @@ class Batch:
 
     async def _flush_outcomes(self) -> None:
         outcomes, self.outcomes = self.outcomes, []
-        await self._flush(outcomes)
+        try:
+            await self._flush(outcomes)
+        except StoreError:  # they are settled when the batch ends
+            self.outcomes = [*outcomes, *self.outcomes]
+            raise
 
     def _reuse(self, known: Mapping[ContentHash, Vector], claim: Claim | None = None) -> None:
         if not known:

@@ -15,9 +15,10 @@ from embedq.policy.budgets import budget_of
 from embedq.policy.echoes import cleared
 from embedq.policy.vectors import check_dimensions, checked
 from embedq.ports import Embedder
-from embedq.telemetry import Event
+from embedq.telemetry import Event, Trouble
 from embedq.worker.context import WorkerContext
 from embedq.worker.in_flight import InFlight
+from embedq.worker.store_retry import with_retry
 
 FRESH_SECONDS = 0.1  # cache lifetime of the store's answers: another process may have changed them
 
@@ -156,8 +157,12 @@ class EmbedderState:
         return vectors
 
     async def _learn(self, dimensions: int) -> int:
+        """Fix the dimensions of a space; the vectors that are waiting for it are paid for."""
+        trouble = Trouble(self._context.telemetry, Event.STORE_TROUBLE, act="learn", space=str(self.space))
         try:
-            return await self._context.store.learn(self.space.id, dimensions)
+            return await with_retry(
+                self._context, trouble, lambda: self._context.store.learn(self.space.id, dimensions)
+            )
         except NotFound as error:  # the database was recreated without this space: no job is charged
             raise StoreError(str(error)) from error
 

@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
-from embedq.errors import StoreError, StoreUnusable
 from embedq.model import (
     Ask,
     Done,
@@ -15,20 +13,18 @@ from embedq.model import (
     Outcome,
     Released,
     Retry,
-    RetryPolicy,
     Settled,
     Skipped,
     SpaceId,
     WorkerId,
 )
-from embedq.policy.attempts import delay
 from embedq.policy.health import Tally
 from embedq.telemetry import Event, Trouble
 from embedq.worker.context import WorkerContext
 from embedq.worker.held_leases import HeldLeases
 from embedq.worker.leftover import Leftover
+from embedq.worker.store_retry import with_retry
 
-SETTLE_RETRY = RetryPolicy(base=timedelta(milliseconds=200), cap=timedelta(seconds=5), max_attempts=80)  # six minutes
 SHOWN = 20  # jobs named in one event
 
 
@@ -74,7 +70,12 @@ class Settler:
         self.held.settling(leases)
         busy: frozenset[JobId] = frozenset()
         try:
-            settled = await self._settle_with_retry(outcomes, then, last=last)
+            settled = await with_retry(
+                self._context,
+                self._trouble,
+                lambda: self._context.store.settle(outcomes, then=then, last=last),
+                jobs=len(outcomes),
+            )
             busy = frozenset() if last else settled.busy
         finally:
             self.held.drop(lease for lease in leases if lease.job_id not in busy)
@@ -92,23 +93,6 @@ class Settler:
         self.held.drop(outcome.lease for outcome in free)
         self._report(free, settled)
         return settled.busy
-
-    async def _settle_with_retry(self, outcomes: Sequence[Outcome], then: Ask | None, *, last: bool) -> Settled:
-        tries = 0
-        while True:
-            try:
-                settled = await self._context.store.settle(outcomes, then=then, last=last)
-            except StoreUnusable:
-                raise
-            except StoreError as error:
-                tries += 1
-                self._trouble.met(str(error), jobs=len(outcomes), tries=tries)
-                if tries >= SETTLE_RETRY.max_attempts or self._context.stopping.is_set():
-                    raise
-            else:
-                self._trouble.over()
-                return settled
-            await self._context.sleep(delay(SETTLE_RETRY, tries - 1, self._context.timing.chance()))
 
     def _hold(self, leased: Leased) -> None:
         if leased.leases:

@@ -6,11 +6,22 @@ from typing import Any
 
 import pytest
 
-from embedq.errors import NotFound
-from embedq.model import EmbeddingStatus, JobFilter, JobStatus, NewRecord, Priority, RecordId, Released
+from embedq.errors import NotFound, StoreError
+from embedq.model import (
+    Ask,
+    EmbeddingStatus,
+    JobFilter,
+    JobStatus,
+    NewRecord,
+    Priority,
+    RecordId,
+    Released,
+    WorkerId,
+)
 from embedq.stores.postgres import PostgresStore, arming, keeping, transitions
 from embedq.testing.stores.stage import (
     LATE,
+    LEASE,
     NOON,
     NOTES,
     done,
@@ -237,3 +248,26 @@ async def test_a_job_moves_up_only_if_it_is_as_it_was(store: PostgresStore, monk
 
     assert (await job_of(store, receipt)).priority == Priority.URGENT
     assert await store.misplaced() == []
+
+
+async def test_the_next_batch_is_leased_though_held_jobs_cannot_be_settled(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server goes away when the settle comes back for a held job: the worker has its next jobs, and retries it."""
+    await write_many(store, 2)
+    [lease] = await take(store, limit=1)
+    store._given.clear()  # so that the batch is not completed as a whole
+    answers: list[Any] = [(frozenset(), frozenset({lease.job_id})), StoreError("cannot be reached")]
+
+    async def settle(*_: Any, **__: Any) -> Any:  # noqa: ANN401 as it is
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(transitions, "settle", settle)
+    ask = Ask(worker=WorkerId("w"), spaces=[lease.space], limit=10, span=LEASE)
+
+    settled = await store.settle([done(lease)], then=ask, now=NOON)
+
+    assert (settled.busy, len(settled.next.leases)) == ({lease.job_id}, 1)

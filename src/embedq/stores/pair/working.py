@@ -1,6 +1,7 @@
 """The worker's side: lease, then read the text; store, then settle."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -49,12 +50,14 @@ class PairWorking(Halves):
         settled = await self._queue.settle(ready, answers, then=then, last=last, now=now)
         settled = replace(settled, busy=settled.busy | held)
         lost = [outcome.lease for outcome in outcomes if _may_be_lost(outcome) and outcome.lease.job_id in settled.jobs]
-        for collection, records in by_collection([(lease.collection, lease.record_id) for lease in lost]).items():
-            await self._note_losses(collection, records)
+        with suppress(StoreError):  # the next batch is leased already; what is not noted now, the reconciler notes
+            for collection, records in by_collection([(lease.collection, lease.record_id) for lease in lost]).items():
+                await self._note_losses(collection, records)
         try:
             return replace(settled, next=await self._with_texts(settled.next))
         except StoreError:
-            await self._release(settled.next, now)
+            with suppress(StoreError):
+                await self._release(settled.next, now)
             return replace(settled, next=Leased())  # the next lease reports the error
 
     async def renew(self, leases: Sequence[Lease], *, span: timedelta, now: datetime | None = None) -> set[JobId]:
@@ -104,7 +107,7 @@ class PairWorking(Halves):
         """Release what will not be worked on; if that fails, the lease expires by itself."""
         if leased.leases:
             fits = [RecordAnswer.FITS] * len(leased.leases)
-            await self._queue.settle([Released(lease) for lease in leased.leases], fits, now=now)
+            await self._queue.settle([Released(lease) for lease in leased.leases], fits, last=True, now=now)
 
 
 def _without_held(

@@ -190,7 +190,10 @@ class PostgresQueue:
             if not busy:
                 break
             await asyncio.sleep(pause)
-            more, busy = await settle([outcome for outcome in outcomes if outcome.lease.job_id in busy])
+            try:
+                more, busy = await settle([outcome for outcome in outcomes if outcome.lease.job_id in busy])
+            except StoreError:  # the next batch is leased already: it must reach the worker, which retries the others
+                break
             jobs |= more
         return Settled(jobs=jobs, busy=busy)
 

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from embedq.errors import StoreError
 from embedq.exchange import Arm, Cause, JobState, Written
-from embedq.model import Ask, Done, JobStatus, NewRecord, Reason, RecordId, WorkerId
+from embedq.model import Ask, Done, EmbeddingStatus, JobStatus, NewRecord, Reason, RecordId, WorkerId
 from embedq.policy.texts import hash_of
 from embedq.ports import Store
 from embedq.ports.halves import Corpus, JobStore
@@ -244,6 +244,21 @@ class PairFacts(PairStage):
         job = await job_of(store, receipt)
         assert (job.status, job.attempts, job.crashes) == (JobStatus.PENDING, 0, 0)
 
+    async def test_the_next_batch_is_leased_though_a_loss_cannot_be_noted(self, store: Store, halves: Halves) -> None:
+        """The corpus goes away between the two: the worker gets its next jobs, and the reconciler notes the loss."""
+        await write(store, "A", "a")
+        await write(store, "B", "b")
+        [lease] = await take(store, limit=1)
+        broken = PairStore(_Forgetful(halves[0]), halves[1])  # type: ignore[arg-type]  # it implements all but one call
+        ask = Ask(worker=WorkerId("w"), spaces=[lease.space], limit=10, span=timedelta(minutes=5))
+
+        settled = await broken.settle([failed(lease)], then=ask, now=NOON)
+
+        assert [following.text for following in settled.next.leases] == ["B"]
+        assert await _reconciled(store) == 0
+        [record] = await store.get(NOTES, [A])
+        assert record.embedding_status is EmbeddingStatus.FAILED
+
     async def test_an_empty_queue_is_filled_without_paying_for_what_is_stored(
         self, store: Store, halves: Halves
     ) -> None:
@@ -284,6 +299,19 @@ class _Silent:
         return getattr(self._corpus, name)
 
     async def texts(self, *_: object) -> None:
+        raise StoreError("the corpus cannot be reached")
+
+
+class _Forgetful:
+    """A corpus that answers every call, but cannot note what was given up on."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._corpus, name)
+
+    async def give_up(self, *_: object, **__: object) -> None:
         raise StoreError("the corpus cannot be reached")
 
 
