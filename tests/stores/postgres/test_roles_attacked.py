@@ -60,7 +60,6 @@ INNER = (
 A_WORKERS = (
     "SELECT * FROM embedq.gather(0, 100, 1)",
     "SELECT * FROM embedq.renew('{1}', '{1}', '1 h', NULL)",
-    "SELECT embedq.take_budget(1, NULL, NULL, NULL, 1, 0, NULL)",
     "SELECT * FROM embedq.known(1, '{}')",
     "SELECT * FROM embedq.write_transitions('[]', '[]', '{}', false, NULL)",
     "UPDATE embedq.control SET paused = true",

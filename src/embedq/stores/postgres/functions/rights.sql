@@ -8,12 +8,11 @@ CREATE FUNCTION entry_points() RETURNS TABLE (kind text, function oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
     ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'nearest', 'noted_rows', 'oldest', 'place', 'space_number',
-      'stored', 'trouble_of', 'truncated', 'unread']),
+      'stored', 'take_budget', 'trouble_of', 'truncated', 'unread']),
     ('writer', ARRAY['arm_unchanged', 'cancel', 'delete_json', 'delete_records', 'fold', 'give_up_texts',
       'learn', 'name_records', 'note_text', 'put', 'put_json', 'remove_dropped', 'try_again']),
     ('worker', ARRAY['changed_tables', 'complete_and_lease', 'gather', 'hold_records', 'known', 'lease',
-      'note_missing', 'purge_jobs', 'purge_rest', 'put_in_place', 'renew', 'store_records', 'take_budget',
-      'write_transitions'])
+      'note_missing', 'purge_jobs', 'purge_rest', 'put_in_place', 'renew', 'store_records', 'write_transitions'])
   ) e (kind, names) JOIN pg_proc p ON p.pronamespace = 'embedq'::regnamespace AND p.proname = ANY (e.names)
 $$;
 

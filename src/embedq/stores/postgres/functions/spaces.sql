@@ -51,7 +51,8 @@ $$;
 
 -- Take requests and tokens from the fleet's budget: zero, or how long to wait. A bound that is null does not bind. What
 -- must leave the window first is found as `policy.budgets.blocking` finds it. A refusal is a hold until there is room:
--- no worker leases jobs that could not be embedded now.
+-- no worker leases jobs that could not be embedded now. Readers' queries spend it too, so nothing is taken that would
+-- give room, or stop everybody for longer than a budget may.
 CREATE FUNCTION take_budget(p_space int, p_requests int, p_tokens bigint, p_interval interval,
   p_want int, p_want_tokens bigint, p_now timestamptz) RETURNS interval
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -63,11 +64,15 @@ DECLARE
   free timestamptz;
 BEGIN
   PERFORM require_read_committed();
+  IF (p_want BETWEEN 1 AND 1000000 AND p_want_tokens BETWEEN 0 AND 1000000000000) IS NOT TRUE OR p_requests < 1
+    OR p_tokens < 1 OR p_interval <= interval '0' OR p_interval > interval '1 day' THEN
+    RAISE numeric_value_out_of_range USING MESSAGE = 'a budget cannot be taken from in these amounts';
+  END IF;
   IF p_interval IS NOT NULL THEN
     PERFORM pg_advisory_xact_lock(1701667443, p_space);
   END IF;
   SELECT * INTO s FROM space WHERE id = p_space;
-  moment := coalesce(p_now, clock_timestamp());
+  moment := moment_of(p_now);
   IF s.held_until > moment AND s.held_since <= moment + interval '1 second' THEN
     RETURN s.held_until - moment;
   ELSIF p_interval IS NULL THEN
