@@ -110,7 +110,7 @@ async def test_a_reader_takes_only_what_a_query_takes(filled: Roles, asked: str)
     """No amount makes room for more, none stops everybody for years, and no moment is out of time."""
     db = await asyncpg.connect(filled.reader)
     with pytest.raises(asyncpg.NumericValueOutOfRangeError):
-        await db.fetchval(f"SELECT embedq.take_budget(1, {asked}, NULL)")  # noqa: S608 a test's own words
+        await db.fetchval(f"SELECT embedq.take_budget(1, {asked}, NULL)")
     with pytest.raises(asyncpg.DatetimeFieldOverflowError):
         await db.fetchval("SELECT embedq.take_budget(1, 1, NULL, '1 min', 1, 0, '20000-01-01')")
     await db.close()
