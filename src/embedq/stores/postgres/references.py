@@ -34,7 +34,7 @@ WHERE x.rid = ANY ($1) AND c.name IS NOT NULL
 """
 
 
-async def declare(database: Database, collection: Collection, now: datetime | None) -> None:
+async def declare(database: Database, collection: Collection) -> None:
     """Store a collection. If its space changed, it is another collection: the old one's jobs are removed.
 
     One that is stored already is only read, which every role may.
@@ -43,10 +43,10 @@ async def declare(database: Database, collection: Collection, now: datetime | No
         return
     wanted = replace(collection.declaration, text_from=None)
     try:
-        await collections.declare(database, wanted, now)
+        await collections.declare(database, wanted)
     except Conflict:
         await collections.drop(database, wanted.name)
-        await collections.declare(database, wanted, now)
+        await collections.declare(database, wanted)
     if collection.space.dimensions is not None:
         await collections.learn(database, collection.space.id, collection.space.dimensions)
 

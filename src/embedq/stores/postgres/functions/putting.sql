@@ -138,7 +138,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   answer receipts;
-  moment timestamptz := coalesce(p_now, clock_timestamp());
+  moment timestamptz := moment_of(p_now);
   known text[];
   theirs text[];
   elsewhere boolean;  -- the jobs are in another database
@@ -158,6 +158,9 @@ BEGIN
   IF EXISTS (SELECT FROM unnest(p_texts, p_hashes) u (text, hash)
     WHERE sha256(convert_to(u.text, 'UTF8')) IS DISTINCT FROM u.hash) THEN
     RAISE data_exception USING MESSAGE = 'a hash is not the SHA-256 of its text';
+  ELSIF EXISTS (SELECT FROM unnest(p_attributes) u (a)  -- less than 800 bytes cannot be so deep, and are not looked at
+    WHERE CASE WHEN pg_column_size(u.a) > 800 THEN jsonb_path_exists(u.a, '$.**{101}') END) THEN
+    RAISE data_exception USING MESSAGE = 'attributes are nested deeper than 100';
   END IF;
   SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
   IF known IS NULL THEN

@@ -9,6 +9,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT s.id FROM space s WHERE name_of(s) = p_name
 $$;
 
+-- Count a change of collections or spaces: processes that know an older state read it anew.
+CREATE FUNCTION note_change() RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, embedq, pg_temp AS $$
+  UPDATE control SET epoch = epoch + 1
+$$;
+
 -- Fix a space's dimensions by its first good answer, and make the table of its vectors; answer with what is fixed.
 CREATE FUNCTION learn(p_space int, p_dimensions int) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
@@ -42,7 +48,7 @@ BEGIN
           %3$s;
         END $body$', verb, p_space, where_there, kind);
     END LOOP;
-    UPDATE control SET epoch = epoch + 1;
+    PERFORM note_change();
     PERFORM issue_rights();
   END IF;
   RETURN fixed;
