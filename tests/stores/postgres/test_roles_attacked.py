@@ -316,6 +316,23 @@ async def test_a_writer_writes_no_number_no_age_and_no_epoch(attacked: Roles) ->
     await db.close()
 
 
+async def test_who_could_insert_whole_rows_becomes_a_writer_and_no_worker(roles: Roles) -> None:
+    """A role of one's own, with the grants that writers had: the upgrade takes what was too much, and gives no more."""
+    ada, own = await asyncpg.connect(roles.owner), roles.names["stranger"]
+    await ada.execute(f"GRANT USAGE ON SCHEMA embedq TO {own}; GRANT SELECT ON ALL TABLES IN SCHEMA embedq TO {own}")
+    await ada.execute(f"GRANT INSERT ON embedq.collection TO {own}; GRANT UPDATE (epoch) ON embedq.control TO {own}")
+    await ada.execute("UPDATE embedq.functions SET digest = 'of an older version'")
+    await ada.close()
+    await (await PostgresStore.open(roles.owner)).close()
+
+    store = await PostgresStore.open(roles.stranger)
+    await store.declare(declaration(), now=NOON)
+    await store.close()
+    db = await asyncpg.connect(roles.stranger)
+    assert await refused(db, roles, A_WORKERS + NOT_A_WRITERS) == []
+    await db.close()
+
+
 async def test_a_moment_out_of_time_is_refused(roles: Roles) -> None:
     """A job of the year 20000 could be read by nobody, nor could the list that it is in."""
     store = await PostgresStore.open(roles.owner)
