@@ -158,9 +158,6 @@ BEGIN
   IF EXISTS (SELECT FROM unnest(p_texts, p_hashes) u (text, hash)
     WHERE sha256(convert_to(u.text, 'UTF8')) IS DISTINCT FROM u.hash) THEN
     RAISE data_exception USING MESSAGE = 'a hash is not the SHA-256 of its text';
-  ELSIF EXISTS (SELECT FROM unnest(p_attributes) u (a)  -- less than 800 bytes cannot be so deep, and are not looked at
-    WHERE CASE WHEN pg_column_size(u.a) > 800 THEN jsonb_path_exists(u.a, '$.**{101}') END) THEN
-    RAISE data_exception USING MESSAGE = 'attributes are nested deeper than 100';
   END IF;
   SELECT array_agg(x.id) INTO known FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids);
   IF known IS NULL THEN
@@ -235,6 +232,10 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
   IF EXISTS (SELECT FROM collection c WHERE (c.id, c.name, c.revision) = (p_collection, p_name, p_revision)) THEN
     PERFORM require_detached(p_collection);  -- who knows an older collection gets to know below
+  END IF;
+  IF EXISTS (SELECT FROM unnest(p_attributes) u (a)  -- less than 800 bytes cannot be so deep, and are not looked at
+    WHERE CASE WHEN pg_column_size(u.a) > 800 THEN jsonb_path_exists(u.a, '$.**{101}') END) THEN
+    RAISE data_exception USING MESSAGE = 'attributes are nested deeper than 100';
   END IF;
   RETURN put_rows(p_name, p_collection, p_revision, p_places, p_ids, p_texts, p_hashes, p_attributes, p_tenants,
     p_priorities, p_now, p_notify);
