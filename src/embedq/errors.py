@@ -140,3 +140,7 @@ class StoreUnusable(StoreError):
     """An operator must act: corrupt, not a database, from a newer version, or missing."""
 
     code = "store_unusable"
+
+
+class StoreForbidden(StoreUnusable):
+    """The database's role lacks a right: another role, or a grant, is needed."""

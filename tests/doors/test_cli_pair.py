@@ -53,3 +53,23 @@ def test_one_database_named_twice_is_one_database(shell: Shell) -> None:
     shell.run("put", "notes", shell.write("n.jsonl", {"id": "a", "text": "A"}), EMBEDQ_QUEUE_URL="sqlite:///embedq.db")
 
     assert count(shell.folder / "embedq.db", "embedq_job") == 1
+
+
+def test_one_database_in_two_spellings_is_refused_and_stays_what_it_is(shell: Shell) -> None:
+    """Nothing marks it as a queue: without the second name it is a corpus as before, whether it was there or not."""
+    twice = {"EMBEDQ_QUEUE_URL": "sqlite:///./embedq.db"}
+    for _ in range(2):
+        assert "is the database of EMBEDQ_URL" in shell.run("init", code=1, **twice).stderr
+        shell.run("init")
+    (shell.folder / "link.db").symlink_to(shell.folder / "embedq.db")
+    assert "EMBEDQ_QUEUE_URL" in shell.run("init", code=1, EMBEDQ_QUEUE_URL="sqlite:///link.db").stderr
+    shell.run("status")
+
+
+def test_one_postgres_database_in_two_spellings_too(shell: Shell, postgres_url: str) -> None:
+    """By another name of its host."""
+    shell.environment["EMBEDQ_URL"] = postgres_url
+    twice = {"EMBEDQ_QUEUE_URL": postgres_url.replace("127.0.0.1", "localhost")}
+    for _ in range(2):
+        assert "is the database of EMBEDQ_URL" in shell.run("init", code=1, **twice).stderr
+        shell.run("init")

@@ -68,6 +68,7 @@ class Opener:
     corpus: Callable[[Place], Awaitable[Corpus]]
     queue: Callable[[Place], Awaitable[JobStore]]
     probes: Callable[[Place], Sequence[Probe]]
+    identity: Callable[[Place], Awaitable[object]]  # equal for two spellings of one database; None: it cannot be known
 
 
 async def open_store(place: Place) -> Store:
@@ -75,12 +76,21 @@ async def open_store(place: Place) -> Store:
     if place.queue is None:
         return await opener(place).store(place)
     corpus = opener(place).corpus  # looked up first: an unsupported URL must not create an empty queue
+    await _refuse_one_database(place, place.queue)
     queue = await opener(place.queue).queue(place.queue)
     try:
         return await PairStore.join(await corpus(place), queue)
     except BaseException:
         await queue.close()
         raise
+
+
+async def _refuse_one_database(place: Place, queue: Place) -> None:
+    """Refuse one database in two spellings, before anything in it says that it is a queue."""
+    if opener(place) is opener(queue):
+        known = await opener(queue).identity(queue)
+        if known is not None and known == await opener(place).identity(place):
+            raise queue.refused("it is the database of EMBEDQ_URL: leave it out, or name another one")
 
 
 def probes(place: Place) -> Sequence[Probe]:
@@ -130,6 +140,11 @@ async def _open_sqlite_queue(place: Place) -> JobStore:
     return await SqliteJobStore.open(_sqlite_file(place), telemetry=place.telemetry)
 
 
+async def _sqlite_identity(place: Place) -> object:
+    path = sqlite_path(place).resolve()
+    return path.stat()[1:3] if path.exists() else path  # inode and device, as a file may have several names
+
+
 def _beside_sqlite(place: Place) -> Sequence[Probe]:
     return [disk_probe(sqlite_path(place).parent)]  # the disk is local
 
@@ -164,13 +179,30 @@ async def _open_postgres_queue(place: Place) -> JobStore:
     return await PostgresJobStore.open(place.url, **how)
 
 
+async def _postgres_identity(place: Place) -> object:
+    pooler = _how(place)["pooler"]
+    from embedq.stores.postgres import identity  # noqa: PLC0415 its driver is an extra
+
+    return await identity(place.url, pooler=pooler)
+
+
 def _beside_postgres(place: Place) -> Sequence[Probe]:  # noqa: ARG001 its disk is remote
     return []
 
 
-_SQLITE = Opener(store=_open_sqlite, corpus=_open_sqlite_corpus, queue=_open_sqlite_queue, probes=_beside_sqlite)
+_SQLITE = Opener(
+    store=_open_sqlite,
+    corpus=_open_sqlite_corpus,
+    queue=_open_sqlite_queue,
+    probes=_beside_sqlite,
+    identity=_sqlite_identity,
+)
 _POSTGRES = Opener(
-    store=_open_postgres, corpus=_open_postgres_corpus, queue=_open_postgres_queue, probes=_beside_postgres
+    store=_open_postgres,
+    corpus=_open_postgres_corpus,
+    queue=_open_postgres_queue,
+    probes=_beside_postgres,
+    identity=_postgres_identity,
 )
 OPENERS: Mapping[str, Opener] = {"sqlite": _SQLITE, "postgresql": _POSTGRES, "postgres": _POSTGRES}
 LATER = frozenset({"neo4j", "bolt"})

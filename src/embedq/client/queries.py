@@ -8,7 +8,7 @@ from typing import Protocol
 
 from embedq.client.options import ClientOptions
 from embedq.embedding import Purpose, Spending
-from embedq.errors import EmbedderError, NotNow, SettingsError, StoreError
+from embedq.errors import EmbedderError, NotNow, SettingsError, StoreError, StoreForbidden
 from embedq.model import EmbedderName, Space, SpaceId, Vector
 from embedq.policy.budgets import budget_of
 from embedq.policy.vectors import checked
@@ -47,6 +47,7 @@ class QueryVectors:
         self._telemetry = telemetry
         self._remembered: OrderedDict[Key, Vector] = OrderedDict()
         self._running: dict[Key, asyncio.Task[Vector]] = {}
+        self._held: dict[SpaceId, float] = {}  # until when, where only this process could note it
 
     async def of(self, space: Space, words: str, *, within: timedelta) -> Vector:
         """Return the query's vector in this space, or raise NoVector that says why there is none.
@@ -92,7 +93,7 @@ class QueryVectors:
             await self._afford(embedder, space, words)
             return await self._asked(embedder, space, words)
         except NotNow as error:
-            await self._store.hold(space.id, error.retry_after or timedelta(0))
+            await self._hold(space.id, error.retry_after or timedelta(0))
             raise NoVector(str(error)) from error
         except (EmbedderError, SettingsError) as error:
             raise NoVector(str(error)) from error
@@ -127,11 +128,20 @@ class QueryVectors:
         row: Vector = checked(answer.vectors, texts=1, dimensions=expected)[0]
         return row
 
+    async def _hold(self, space: SpaceId, span: timedelta) -> None:
+        """Stop all requests to the provider; where the database's role may not, those of this process."""
+        try:
+            await self._store.hold(space, span)
+        except StoreForbidden:
+            self._held[space] = max(self._held.get(space, 0.0), monotonic() + span.total_seconds())
+
     async def _afford(self, embedder: Embedder, space: Space, words: str) -> None:
         """Take from the workers' budget, and obey the same Retry-After."""
         if not embedder.remote:
             return
-        budget = budget_of(self._options.budget, embedder.limits)
-        wait = await self._store.take(space.id, budget, Spending(tokens=embedder.tokens(words) if budget else 0))
+        wait = timedelta(seconds=self._held.get(space.id, 0.0) - monotonic())
+        if wait <= timedelta(0):
+            budget = budget_of(self._options.budget, embedder.limits)
+            wait = await self._store.take(space.id, budget, Spending(tokens=embedder.tokens(words) if budget else 0))
         if wait > timedelta(0):
             raise NoVector(f"the request budget of {space.embedder} is used up for {wait.total_seconds():.1f} s")

@@ -60,7 +60,6 @@ INNER = (
 A_WORKERS = (
     "SELECT * FROM embedq.gather(0, 100, 1)",
     "SELECT * FROM embedq.renew('{1}', '{1}', '1 h', NULL)",
-    "SELECT embedq.take_budget(1, NULL, NULL, NULL, 1, 0, NULL)",
     "SELECT * FROM embedq.known(1, '{}')",
     "SELECT * FROM embedq.write_transitions('[]', '[]', '{}', false, NULL)",
     "UPDATE embedq.control SET paused = true",
@@ -245,11 +244,53 @@ async def test_a_trigger_that_stands_already_goes_with_the_upgrade(attacked: Rol
 
 
 SPOILT = (
-    "INSERT INTO embedq.collection (name, space, priority, retry, created_at) VALUES ('x', 1, 1, '{}', now())",
+    "INSERT INTO embedq.collection (name, space, priority, retry) VALUES ('x', 1, 1, '{}')",
     'UPDATE embedq.collection SET retry = \'{"base": "soon"}\'',
     "UPDATE embedq.collection SET priority = 9",
     "UPDATE embedq.collection SET text_from = '7'",
+    """UPDATE embedq.collection SET text_from = '["a", 1]'""",
+    """UPDATE embedq.collection SET text_from = '["a", ["b"]]'""",
+    "UPDATE embedq.collection SET text_from = '[{}]', recompose = ''",
+    "UPDATE embedq.collection SET recompose = repeat('x', 513)",
+    *(
+        "UPDATE embedq.collection SET retry = (retry::jsonb || '" + change + "')::text"  # noqa: S608 a test's own
+        for change in (
+            '{"base": 1e300}',
+            '{"base": -1}',
+            '{"cap": 1e15}',
+            '{"cap": 1e400}',
+            '{"factor": 1e301}',
+            '{"jitter": 9}',
+            '{"max_attempts": 0}',
+            '{"max_attempts": 2.5}',
+            '{"max_attempts": 1e9}',
+        )
+    ),
+    """INSERT INTO embedq.collection (name, space, priority, retry) VALUES ('x', 1, 1,
+      '{"base": 1, "cap": 1e15, "factor": 2, "jitter": 0, "max_attempts": 3}')""",
+    "INSERT INTO embedq.space (provider, model, asked) VALUES ('fake', 'x', -5)",
 )
+NOT_A_WRITERS = (
+    """INSERT INTO embedq.collection (name, space, priority, retry, created_at)
+    SELECT 'x', space, 1, retry, '20000-01-01' FROM embedq.collection LIMIT 1""",
+    """INSERT INTO embedq.collection (id, name, space, priority, retry) OVERRIDING SYSTEM VALUE
+    SELECT 7, 'x', space, 1, retry FROM embedq.collection LIMIT 1""",
+    "UPDATE embedq.collection SET created_at = '20000-01-01'",
+    "UPDATE embedq.control SET epoch = 9223372036854775807",
+    "UPDATE embedq.control SET epoch = epoch + 1",
+)
+OUT_OF_TIME = (
+    PUT.replace("'records',", "'now', '20000-01-01', 'records',"),
+    "SELECT embedq.delete_records(c.id, c.space, '{a}', false, '20000-01-01', NULL) FROM embedq.collection c",
+    "SELECT embedq.cancel(j.id, j.serial, '20000-01-01', NULL) FROM embedq.job j",
+    "SELECT embedq.cancel(j.id, j.serial, '1969-12-31', NULL) FROM embedq.job j",
+    "SELECT embedq.cancel(j.id, j.serial, 'infinity', NULL) FROM embedq.job j",
+    "SELECT embedq.remove_dropped(1, '20000-01-01')",
+    """SELECT embedq.arm_unchanged(x.collection, 1, ARRAY[x.rid], ARRAY[x.xmin::text::bigint],
+      ARRAY[j.xmin::text::bigint], '{1}', '{t}', true, '20000-01-01')
+    FROM embedq.record x JOIN embedq.job j ON j.id >> 12 = x.rid""",
+)
+DEEP = """'attributes', (repeat('{"a":', 101) || '1' || repeat('}', 101))::jsonb, 'hash'"""
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
@@ -262,6 +303,60 @@ async def test_a_row_that_no_process_could_read_is_refused(roles: Roles, spoil: 
 
     with pytest.raises(asyncpg.CheckViolationError):
         await db.execute(spoil)
+    await db.close()
+
+
+async def test_a_writer_writes_no_number_no_age_and_no_epoch(attacked: Roles) -> None:
+    """Of a collection it says what is declared; a change is only counted."""
+    db = await asyncpg.connect(attacked.writer)
+    assert await refused(db, attacked, NOT_A_WRITERS) == []
+    before = await db.fetchval("SELECT epoch FROM embedq.control")
+    await db.execute("SELECT embedq.note_change()")
+    assert await db.fetchval("SELECT epoch FROM embedq.control") == before + 1
+    await db.close()
+
+
+async def test_who_could_insert_whole_rows_becomes_a_writer_and_no_worker(roles: Roles) -> None:
+    """A role of one's own, with the grants that writers had: the upgrade takes what was too much, and gives no more."""
+    ada, own = await asyncpg.connect(roles.owner), roles.names["stranger"]
+    await ada.execute(f"GRANT USAGE ON SCHEMA embedq TO {own}; GRANT SELECT ON ALL TABLES IN SCHEMA embedq TO {own}")
+    await ada.execute(f"GRANT INSERT ON embedq.collection TO {own}; GRANT UPDATE (epoch) ON embedq.control TO {own}")
+    await ada.execute("UPDATE embedq.functions SET digest = 'of an older version'")
+    await ada.close()
+    await (await PostgresStore.open(roles.owner)).close()
+
+    store = await PostgresStore.open(roles.stranger)
+    await store.declare(declaration(), now=NOON)
+    await store.close()
+    db = await asyncpg.connect(roles.stranger)
+    assert await refused(db, roles, A_WORKERS + NOT_A_WRITERS) == []
+    await db.close()
+
+
+async def test_a_moment_out_of_time_is_refused(roles: Roles) -> None:
+    """A job of the year 20000 could be read by nobody, nor could the list that it is in."""
+    store = await PostgresStore.open(roles.owner)
+    await store.declare(declaration(), now=NOON)
+    await store.close()
+    db = await asyncpg.connect(roles.writer)
+    await db.execute(PUT)
+
+    for statement in OUT_OF_TIME:
+        with pytest.raises(asyncpg.DatetimeFieldOverflowError):
+            await db.execute(statement)
+    await db.close()
+
+
+async def test_attributes_too_deep_for_a_reader_are_refused(roles: Roles) -> None:
+    """One record less deep than that is taken."""
+    store = await PostgresStore.open(roles.owner)
+    await store.declare(declaration(), now=NOON)
+    await store.close()
+    db = await asyncpg.connect(roles.writer)
+
+    with pytest.raises(asyncpg.DataError, match="deeper than 100"):
+        await db.execute(PUT.replace("'hash'", DEEP))
+    await db.execute(PUT.replace("'hash'", DEEP.replace("101", "100")))
     await db.close()
 
 

@@ -3,10 +3,12 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol, Self, runtime_checkable
 
+from embedq.errors import StoreForbidden
 from embedq.model import (
     Freshness,
     HealthReport,
@@ -41,9 +43,10 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
 
     @classmethod
     async def join(cls, corpus: Corpus, queue: JobStore) -> Self:
-        """Join two open halves; declare the corpus's collections in the queue."""
-        for collection in await corpus.collections():
-            await queue.declare(collection)
+        """Join two open halves; declare the corpus's collections in the queue, unless this role only reads it."""
+        with suppress(StoreForbidden):
+            for collection in await corpus.collections():
+                await queue.declare(collection)
         return cls(corpus, queue)
 
     async def get(

@@ -14,7 +14,6 @@ from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import FIND, find, made
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.moments import NOW
 
 SPACE = "s.provider, s.model, s.asked, s.dimensions, s.version"
 LIST = f"""
@@ -38,15 +37,15 @@ SELECT id FROM embedq.space WHERE provider = $1 AND model = $2 AND asked = $3 OR
 CREATE_SPACE = "INSERT INTO embedq.space (provider, model, asked) VALUES ($1, $2, $3) RETURNING id"
 
 # Revisions start at random: a writer may have cached a collection of a dropped schema, with this name and number.
-CREATE = f"""
-INSERT INTO embedq.collection (created_at, name, space, text_from, priority, retry, revision)
-VALUES ({NOW}, $2, $3, $4, $5, $6, floor(random() * 1000000000)::int)
+CREATE = """
+INSERT INTO embedq.collection (name, space, text_from, priority, retry, revision)
+VALUES ($1, $2, $3, $4, $5, floor(random() * 1000000000)::int)
 """
 CHANGE = """
 UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5
 WHERE id = $1
 """
-CHANGED = "UPDATE embedq.control SET epoch = epoch + 1"
+CHANGED = "SELECT embedq.note_change()"
 FIX = "SELECT embedq.learn($1, $2)"
 HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record WHERE collection = $1 AND valid_to IS NULL)"
 LEARN = "SELECT embedq.learn(embedq.space_number($1), $2)"
@@ -79,11 +78,11 @@ async def spaces(database: Database) -> list[Space]:
     return [read_space(row) for row in await database.fetch(SPACES)]
 
 
-async def declare(database: Database, wanted: Declaration, now: datetime | None) -> None:
+async def declare(database: Database, wanted: Declaration) -> None:
     """Create or change a collection. `recompose` updates the texts later."""
     for _ in range(round(WAIT_SECONDS / PAUSE)):
         async with database.transaction() as db:
-            if await declare_on(db, wanted, now):
+            if await declare_on(db, wanted):
                 database.catalogue.forget(wanted.name)
                 return
         await asyncio.sleep(PAUSE)
@@ -92,7 +91,7 @@ async def declare(database: Database, wanted: Declaration, now: datetime | None)
     )
 
 
-async def declare_on(db: Connection, wanted: Declaration, now: datetime | None = None) -> bool:
+async def declare_on(db: Connection, wanted: Declaration) -> bool:
     """Declare, unless a writer is active that has cached the old collection."""
     await db.execute(LOCK_DECLARING)
     space = await _ensure_space(db, wanted.embedder)
@@ -100,7 +99,7 @@ async def declare_on(db: Connection, wanted: Declaration, now: datetime | None =
     settled = (space, texts, int(wanted.priority), write_retry(wanted.retry))
     row = await db.fetchrow(FIND, wanted.name)
     if row is None:
-        await db.execute(CREATE, now, wanted.name, *settled)
+        await db.execute(CREATE, wanted.name, *settled)
         await db.execute(CHANGED)
         return True
     if (row["space"], row["text_from"], row["priority"], row["retry"]) == settled:

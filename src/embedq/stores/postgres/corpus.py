@@ -44,7 +44,7 @@ class PostgresRecords:
 
     async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
         """See `ports.Declaring`."""
-        await collections.declare(self._database, declaration, now)
+        await collections.declare(self._database, declaration)
         while await collections.recompose(self._database, STEP, self._limits, now):
             continue
         found = await collections.listing(self._database)

@@ -68,7 +68,8 @@ class PostgresJobStore(PostgresLifetime, PostgresQueue, PostgresPlaces, Postgres
 
     async def declare(self, collection: Collection, *, now: datetime | None = None) -> None:
         """See `ports.Queueing`."""
-        await references.declare(self._database, collection, now)
+        del now
+        await references.declare(self._database, collection)
 
     async def forget(self, collection: str, *, now: datetime | None = None) -> None:
         """See `ports.Queueing`."""

@@ -2,13 +2,20 @@
 
 from enum import StrEnum
 
+import asyncpg
+
 from embedq.errors import StoreUnusable
-from embedq.stores.postgres.address import Address
+from embedq.stores.postgres.address import Address, parse
 from embedq.stores.postgres.connection import Connection, connect
 from embedq.stores.postgres.errors import Fault, translated
 from embedq.stores.postgres.rights import become_owner, owner
 from embedq.stores.postgres.schema import install, require
 
+# A server's number, given when it was made, and the database's in it.
+IDENTITY = """
+SELECT (SELECT s.system_identifier FROM pg_catalog.pg_control_system() s), d.oid
+FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
+"""
 HELD = "SELECT holds FROM embedq.control"
 HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record)"
 NOTE = "UPDATE embedq.control SET holds = $1"
@@ -26,6 +33,20 @@ class Holds(StrEnum):
     BOTH = "both"
     RECORDS = "records"
     JOBS = "jobs"
+
+
+async def identity(url: str, *, pooler: bool = False) -> tuple[int, ...] | None:
+    """Return what tells a database from all others, however its URL is spelled; None where the server does not say."""
+    address = parse(url, pooler=pooler)
+    connection = await connect(address)
+    try:
+        return tuple(await connection.fetchrow(IDENTITY))
+    except asyncpg.InsufficientPrivilegeError:
+        return None
+    except Fault as error:
+        raise translated(error, address.shown) from error
+    finally:
+        await connection.close()
 
 
 async def open_as(wanted: Holds, address: Address, *, make: bool) -> None:

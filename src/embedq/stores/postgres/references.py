@@ -10,7 +10,7 @@ from embedq.errors import Conflict, NotFound
 from embedq.exchange import Arm, Cause, JobState, Queued, Waiting
 from embedq.model import Collection, ContentHash, JobFilter, JobId, JobStatus, Reason, RecordId
 from embedq.policy import jobs as rules
-from embedq.stores.columns import read_status
+from embedq.stores.columns import read_status, write_retry
 from embedq.stores.postgres import collections, keeping, reading
 from embedq.stores.postgres.arming import Wish, arm, rises
 from embedq.stores.postgres.catalogue import FIND, Found, find, made
@@ -18,6 +18,10 @@ from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.keys import SPACE_BITS, job_id, parse
 
+DECLARED = """
+SELECT s.provider, s.model, s.asked, s.version, s.dimensions, c.priority, c.retry
+FROM embedq.collection c JOIN embedq.space s ON s.id = c.space WHERE c.name = $1
+"""
 NAME = "SELECT * FROM embedq.name_records($1, $2, $3, $4, $5, $6, $7)"
 STATES = f"""
 SELECT x.id, j.id AS job, j.serial, j.status, j.reason, j.hash FROM embedq.record x
@@ -30,16 +34,30 @@ WHERE x.rid = ANY ($1) AND c.name IS NOT NULL
 """
 
 
-async def declare(database: Database, collection: Collection, now: datetime | None) -> None:
-    """Store a collection. If its space changed, it is another collection: the old one's jobs are removed."""
+async def declare(database: Database, collection: Collection) -> None:
+    """Store a collection. If its space changed, it is another collection: the old one's jobs are removed.
+
+    One that is stored already is only read, which every role may.
+    """
+    if await _is_declared(database, collection):
+        return
     wanted = replace(collection.declaration, text_from=None)
     try:
-        await collections.declare(database, wanted, now)
+        await collections.declare(database, wanted)
     except Conflict:
         await collections.drop(database, wanted.name)
-        await collections.declare(database, wanted, now)
+        await collections.declare(database, wanted)
     if collection.space.dimensions is not None:
         await collections.learn(database, collection.space.id, collection.space.dimensions)
+
+
+async def _is_declared(database: Database, collection: Collection) -> bool:
+    embedder, space, wanted = collection.space.embedder, collection.space, collection.declaration
+    row = await database.fetchrow(DECLARED, wanted.name)
+    return row is not None and tuple(row) == (
+        *(embedder.provider, embedder.model, embedder.dimensions or 0, space.version),
+        *(space.dimensions, int(wanted.priority), write_retry(wanted.retry)),
+    )
 
 
 async def forget(database: Database, name: str) -> None:

@@ -161,7 +161,7 @@ BEGIN
   LEFT JOIN job j ON j.id = (x.rid << 12) | p_space
   WHERE x.valid_to IS NULL AND j.xmin::text::bigint IS NOT DISTINCT FROM u.job_version;
   IF a.armed IS NOT NULL THEN
-    PERFORM arm(p_collection, p_space, a.armed, a.hashes, a.priorities, p_forced, coalesce(p_now, clock_timestamp()));
+    PERFORM arm(p_collection, p_space, a.armed, a.hashes, a.priorities, p_forced, moment_of(p_now));
   END IF;
   IF a.raised IS NOT NULL THEN
     PERFORM raise_priority(a.raised, a.lanes);

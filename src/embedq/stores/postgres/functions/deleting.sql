@@ -44,7 +44,7 @@ CREATE FUNCTION delete_record_rows(
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  moment timestamptz := coalesce(p_now, clock_timestamp());
+  moment timestamptz := moment_of(p_now);
   ids text[];
   rids bigint[];
   live bigint[];
@@ -118,7 +118,7 @@ CREATE FUNCTION remove_dropped(p_limit int, p_now timestamptz) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  moment timestamptz := coalesce(p_now, clock_timestamp());
+  moment timestamptz := moment_of(p_now);
   c collection;
   rids bigint[];
   keys bigint[];

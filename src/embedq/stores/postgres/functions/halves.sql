@@ -93,7 +93,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  moment timestamptz := coalesce(p_now, clock_timestamp());
+  moment timestamptz := moment_of(p_now);
   numbers bigint[] := ARRAY(SELECT nextval('record_rid') FROM generate_series(1, cardinality(p_ids)));
 BEGIN
   PERFORM require_read_committed();

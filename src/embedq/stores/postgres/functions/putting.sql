@@ -138,7 +138,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   answer receipts;
-  moment timestamptz := coalesce(p_now, clock_timestamp());
+  moment timestamptz := moment_of(p_now);
   known text[];
   theirs text[];
   elsewhere boolean;  -- the jobs are in another database
@@ -232,6 +232,10 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
   IF EXISTS (SELECT FROM collection c WHERE (c.id, c.name, c.revision) = (p_collection, p_name, p_revision)) THEN
     PERFORM require_detached(p_collection);  -- who knows an older collection gets to know below
+  END IF;
+  IF EXISTS (SELECT FROM unnest(p_attributes) u (a)  -- less than 800 bytes cannot be so deep, and are not looked at
+    WHERE CASE WHEN pg_column_size(u.a) > 800 THEN jsonb_path_exists(u.a, '$.**{101}') END) THEN
+    RAISE data_exception USING MESSAGE = 'attributes are nested deeper than 100';
   END IF;
   RETURN put_rows(p_name, p_collection, p_revision, p_places, p_ids, p_texts, p_hashes, p_attributes, p_tenants,
     p_priorities, p_now, p_notify);

@@ -8,12 +8,12 @@ CREATE FUNCTION entry_points() RETURNS TABLE (kind text, function oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
     ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'nearest', 'noted_rows', 'oldest', 'place', 'space_number',
-      'stored', 'trouble_of', 'truncated', 'unread']),
+      'stored', 'take_budget', 'trouble_of', 'truncated', 'unread']),
     ('writer', ARRAY['arm_unchanged', 'cancel', 'delete_json', 'delete_records', 'fold', 'give_up_texts',
-      'learn', 'name_records', 'note_text', 'put', 'put_json', 'remove_dropped', 'try_again']),
+      'learn', 'name_records', 'note_change', 'note_text', 'put', 'put_json',
+      'remove_dropped', 'try_again']),
     ('worker', ARRAY['changed_tables', 'complete_and_lease', 'gather', 'hold_records', 'known', 'lease',
-      'note_missing', 'purge_jobs', 'purge_rest', 'put_in_place', 'renew', 'store_records', 'take_budget',
-      'write_transitions'])
+      'note_missing', 'purge_jobs', 'purge_rest', 'put_in_place', 'renew', 'store_records', 'write_transitions'])
   ) e (kind, names) JOIN pg_proc p ON p.pronamespace = 'embedq'::regnamespace AND p.proname = ANY (e.names)
 $$;
 
@@ -24,7 +24,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
     ('reader', 'record', 'SELECT'), ('writer', 'collection', 'INSERT'), ('worker', 'worker', 'INSERT')
   ) e (kind, relation, privilege)
   JOIN pg_class c ON c.relnamespace = 'embedq'::regnamespace AND c.relname = e.relation
-  CROSS JOIN LATERAL aclexplode(c.relacl) a
+  LEFT JOIN pg_attribute t ON t.attrelid = c.oid AND t.attname = 'name'  -- a writer inserts by column
+  CROSS JOIN LATERAL aclexplode(c.relacl || t.attacl) a
   WHERE a.privilege_type = e.privilege AND a.grantee NOT IN (0, c.relowner)
 $$;
 
@@ -36,10 +37,9 @@ BEGIN
   EXECUTE format('GRANT USAGE ON SCHEMA embedq TO %1$s; GRANT SELECT ON ALL TABLES IN SCHEMA embedq TO %1$s;
     REVOKE ALL ON embedq.copying FROM %1$s', p_role::regrole);
   IF p_kind IN ('writer', 'worker') THEN
-    EXECUTE format('GRANT INSERT, UPDATE (name, space, revision, text_from, priority, retry, recompose)
-        ON embedq.collection TO %1$s;
+    EXECUTE format('GRANT INSERT (name, space, revision, text_from, priority, retry),
+        UPDATE (name, space, revision, text_from, priority, retry, recompose) ON embedq.collection TO %1$s;
       GRANT INSERT (provider, model, asked) ON embedq.space TO %1$s;
-      GRANT UPDATE (epoch) ON embedq.control TO %1$s;
       GRANT UPDATE (updated_at) ON embedq.record TO %1$s', p_role::regrole);
   END IF;
   IF p_kind = 'worker' THEN
@@ -51,15 +51,19 @@ END
 $$;
 
 -- Take from roles what pages of older versions said they need, the right to write to any table: who may write to
--- `attachment` can read any table of the owner's. They stay able to do what they did, as workers.
+-- `attachment` can read any table of the owner's. They stay able to do what they did, as workers; who could only insert
+-- whole rows into `collection` was a writer.
 CREATE FUNCTION limit_old_grants() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE
   r record;
 BEGIN
-  FOR r IN SELECT DISTINCT a.grantee, c.relowner FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
-    WHERE c.oid IN ('embedq.record'::regclass, 'embedq.attachment'::regclass)
+  FOR r IN SELECT a.grantee, c.relowner, CASE
+      WHEN bool_or(c.relname <> 'collection') OR (a.grantee, 'worker') IN (SELECT g.role, g.kind FROM grantees() g)
+      THEN 'worker' ELSE 'writer' END AS kind FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
+    WHERE c.oid IN ('embedq.record'::regclass, 'embedq.attachment'::regclass, 'embedq.collection'::regclass)
       AND a.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE') AND a.grantee NOT IN (0, c.relowner)
+    GROUP BY a.grantee, c.relowner
   LOOP
     EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA embedq FROM %1$s CASCADE;
       REVOKE ALL ON ALL SEQUENCES IN SCHEMA embedq FROM %1$s CASCADE;
@@ -67,7 +71,7 @@ BEGIN
       ALTER DEFAULT PRIVILEGES FOR ROLE %2$s IN SCHEMA embedq REVOKE ALL ON SEQUENCES FROM %1$s',
       r.grantee::regrole, r.relowner::regrole);
     PERFORM grant_tables(r.grantee, coalesce(
-      substring(r.grantee::regrole::text FROM '^embedq_(reader|writer|worker)$'), 'worker'));
+      substring(r.grantee::regrole::text FROM '^embedq_(reader|writer|worker)$'), r.kind));
   END LOOP;
 END
 $$;

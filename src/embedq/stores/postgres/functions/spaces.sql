@@ -9,6 +9,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT s.id FROM space s WHERE name_of(s) = p_name
 $$;
 
+-- Count a change of collections or spaces: processes that know an older state read it anew.
+CREATE FUNCTION note_change() RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, embedq, pg_temp AS $$
+  UPDATE control SET epoch = epoch + 1
+$$;
+
 -- Fix a space's dimensions by its first good answer, and make the table of its vectors; answer with what is fixed.
 CREATE FUNCTION learn(p_space int, p_dimensions int) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
@@ -42,7 +48,7 @@ BEGIN
           %3$s;
         END $body$', verb, p_space, where_there, kind);
     END LOOP;
-    UPDATE control SET epoch = epoch + 1;
+    PERFORM note_change();
     PERFORM issue_rights();
   END IF;
   RETURN fixed;
@@ -51,7 +57,8 @@ $$;
 
 -- Take requests and tokens from the fleet's budget: zero, or how long to wait. A bound that is null does not bind. What
 -- must leave the window first is found as `policy.budgets.blocking` finds it. A refusal is a hold until there is room:
--- no worker leases jobs that could not be embedded now.
+-- no worker leases jobs that could not be embedded now. Readers' queries spend it too, so nothing is taken that would
+-- give room, or stop everybody for longer than a budget may.
 CREATE FUNCTION take_budget(p_space int, p_requests int, p_tokens bigint, p_interval interval,
   p_want int, p_want_tokens bigint, p_now timestamptz) RETURNS interval
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -63,11 +70,15 @@ DECLARE
   free timestamptz;
 BEGIN
   PERFORM require_read_committed();
+  IF (p_want BETWEEN 1 AND 1000000 AND p_want_tokens BETWEEN 0 AND 1000000000000) IS NOT TRUE OR p_requests < 1
+    OR p_tokens < 1 OR p_interval <= interval '0' OR p_interval > interval '1 day' THEN
+    RAISE numeric_value_out_of_range USING MESSAGE = 'a budget cannot be taken from in these amounts';
+  END IF;
   IF p_interval IS NOT NULL THEN
     PERFORM pg_advisory_xact_lock(1701667443, p_space);
   END IF;
   SELECT * INTO s FROM space WHERE id = p_space;
-  moment := coalesce(p_now, clock_timestamp());
+  moment := moment_of(p_now);
   IF s.held_until > moment AND s.held_since <= moment + interval '1 second' THEN
     RETURN s.held_until - moment;
   ELSIF p_interval IS NULL THEN

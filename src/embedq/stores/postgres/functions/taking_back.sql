@@ -43,7 +43,7 @@ BEGIN
   SELECT * INTO j FROM job WHERE id = p_job AND serial = p_serial FOR NO KEY UPDATE;
   IF FOUND AND j.status = 0 AND (p_tenant IS NULL OR EXISTS (
     SELECT FROM record x WHERE x.rid = p_job >> 12 AND x.tenant = p_tenant)) THEN
-    PERFORM withdraw(ARRAY[p_job], 'cancelled', coalesce(p_now, clock_timestamp()));
+    PERFORM withdraw(ARRAY[p_job], 'cancelled', moment_of(p_now));
     INSERT INTO given_up (collection, record, hash, reason)
     SELECT x.collection, x.rid, x.hash, 'cancelled' FROM record x WHERE x.rid = p_job >> 12
     ON CONFLICT (collection, record) DO UPDATE SET hash = excluded.hash, reason = excluded.reason;
