@@ -28,7 +28,7 @@ async def pair(postgres_url: str, tmp_path: Path) -> AsyncIterator[Store]:
 async def test_a_vector_that_is_elsewhere_is_not_kept_though_its_job_is_held(pair: Store, postgres_url: str) -> None:
     """The corpus has the vector already: the queue keeps none, says that the job is busy, and completes it later."""
     receipt = await write(pair, "A")
-    lease = await take_one(pair)
+    lease = (await take_one(pair))._replace(erasure=None)  # as of a record that was gone when its text was read
     connection, transaction = await hold(postgres_url, ["a"])
 
     settled = await pair.settle([done(lease)], now=NOON)

@@ -20,7 +20,7 @@ MEGABYTE = 1 << 20
 
 @asynccontextmanager
 async def answering(head: str, body: bytes, *, times: int = 1) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Answer every call with this body, so many times; list the requests."""
+    """Answer every call with this body, so many times; list the requests, and what was sent before they ended."""
     requests: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -31,6 +31,7 @@ async def answering(head: str, body: bytes, *, times: int = 1) -> AsyncIterator[
             while left:
                 writer.write(body)
                 await writer.drain()
+                requests.append(body)
                 left -= 1
         except ConnectionError:
             pass
@@ -77,6 +78,9 @@ async def test_an_error_that_is_too_large_is_cut(encoding: str) -> None:
     """Its status counts, whatever comes after it."""
     async with answering(f"429 Too Many Requests\r\nretry-after: 7{encoding}", b"x" * MEGABYTE, times=64) as at:
         refused = await refusal(at[0])
+        sent = at[1][1:]
+
+    assert len(sent) < 64
 
     assert isinstance(refused, NotNow)
     assert refused.retry_after is not None

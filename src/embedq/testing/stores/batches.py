@@ -1,10 +1,11 @@
 """What is settled together, and what is never leased together."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
 
-from embedq.model import Ask, JobFilter, JobId, JobStatus, Outcome, RecordId, Released, WorkerId
+from embedq.model import Ask, JobFilter, JobId, JobStatus, Lease, Outcome, RecordId, Released, WorkerId
 from embedq.ports import Store
 from embedq.testing.stores.stage import (
     FAULT,
@@ -103,6 +104,23 @@ class BatchFacts(Stage):
         job = await job_of(store, receipt)
         assert (job.status, job.worker_id, job.attempts) == (JobStatus.PROCESSING, "w2", 0)
         assert await store.misplaced() == []
+        assert (await store.settle([done(fresh)], now=NOON)).jobs == {receipt.job_id}
+
+    @pytest.mark.parametrize("outcome", [retry, failed, Released, done])
+    async def test_a_lease_that_lost_its_job_settles_nothing_of_the_next(
+        self, store: Store, outcome: Callable[[Lease], Outcome]
+    ) -> None:
+        """Another worker has the job by now: the first one's outcome is none of it."""
+        [receipt, *_] = await write_many(store, 2)
+        [stale, _] = await take(store, "w1")
+        await store.cancel(receipt.job_id or JobId(""), now=NOON)
+        await store.revive(JobFilter(), job=receipt.job_id, now=NOON)
+        fresh = await take_one(store, "w2")
+
+        assert (await store.settle([outcome(stale)], now=NOON)).jobs == frozenset()
+
+        job = await job_of(store, receipt)
+        assert (job.status, job.worker_id, job.attempts) == (JobStatus.PROCESSING, "w2", 0)
         assert (await store.settle([done(fresh)], now=NOON)).jobs == {receipt.job_id}
 
     async def test_jobs_that_crashed_are_leased_one_by_one(self, store: Store) -> None:
