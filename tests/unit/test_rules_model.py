@@ -38,7 +38,7 @@ NAME = ("notes", RecordId("a"))
 
 
 class Table:
-    """A model with one record, and the moves of RULES.md's last table."""
+    """A model with one record, and the moves of the last table of the rules."""
 
     def __init__(self) -> None:
         """Begin with nothing."""

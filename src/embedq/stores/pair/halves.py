@@ -1,4 +1,4 @@
-"""The two halves, and what one must pass to the other. RULES 11: the corpus first, then the queue."""
+"""The two halves, and what one must pass to the other. The corpus first, then the queue [11]."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""RULES.md implemented literally: one row per record, one row per job, no batches, no indexes, no optimisation.
+"""The rules (docs/explanation/rules.md) implemented literally: one row per record and job, and no optimisation.
 
 Walks apply each act to this and to a real store, and compare. A text serves as its own hash here, and a vector is
 identified by its text. Numbers and tokens are the real store's: the rules only say that they are never reused.

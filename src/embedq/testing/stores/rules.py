@@ -1,4 +1,4 @@
-"""What breaks without the rules: each trace of RULES.md's last table, as a test."""
+"""What breaks without the rules: each trace of the last table of docs/explanation/rules.md, as a test."""
 
 from datetime import timedelta
 
