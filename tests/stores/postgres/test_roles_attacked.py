@@ -293,7 +293,7 @@ OUT_OF_TIME = (
 DEEP = """'attributes', (repeat('{"a":', 101) || '1' || repeat('}', 101))::jsonb, 'hash'"""
 
 
-@pytest.mark.parametrize("spoil", SPOILT)
+@pytest.mark.parametrize("spoil", SPOILT, ids=map(str, range(len(SPOILT))))
 async def test_a_row_that_no_process_could_read_is_refused(roles: Roles, spoil: str) -> None:
     """A writer may declare, but one bad row would stop everybody."""
     store = await PostgresStore.open(roles.owner)
