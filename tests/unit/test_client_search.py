@@ -339,6 +339,29 @@ async def test_queries_that_are_not_answered_are_bounded(store: SqliteStore, mon
     await client.close()
 
 
+async def test_a_provider_that_hangs_leaves_other_embedders_their_queries(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is each space's own: a collection with another embedder is still searched by meaning."""
+    monkeypatch.setattr(queries, "MOST_RUNNING", 2)
+    stubborn, well = Stubborn(), FakeEmbedder(NAME)
+
+    class Two(OneEmbedder):
+        async def get(self, name: EmbedderName) -> Embedder:
+            return stubborn if name.model == "stubborn" else well
+
+    options = ClientOptions(embedder=NAME, query_timeout=timedelta(milliseconds=50))
+    client = Client(store, Two(well), options=options, telemetry=Telemetry())
+    await fill(client, store)
+    await client.declare("others", embedder=EmbedderName(provider="fake", model="stubborn"))
+    for number in range(3):
+        await client.search("others", f"loom {number}")
+
+    assert stubborn.calls == 2
+    assert (await client.search("notes", "loom")).mode_used is SearchMode.HYBRID
+    await client.close()
+
+
 async def test_an_error_that_was_not_foreseen_is_answered_by_words(store: SqliteStore) -> None:
     """Its message may quote the query, so only its kind is told."""
     embedder = Stubborn()

@@ -17,7 +17,7 @@ from embedq.telemetry import Event, Telemetry
 
 Key = tuple[SpaceId, str]
 
-MOST_RUNNING = 256  # queries that are embedded at a time, those that are no longer waited for included
+MOST_RUNNING = 256  # queries per space that are embedded at a time, those that are no longer waited for included
 
 
 class Embedders(Protocol):
@@ -58,7 +58,7 @@ class QueryVectors:
         if key in self._remembered:
             self._remembered.move_to_end(key)
             return self._remembered[key]
-        if key not in self._running and len(self._running) >= MOST_RUNNING:
+        if key not in self._running and sum(other == space.id for other, _ in self._running) >= MOST_RUNNING:
             raise NoVector(f"{MOST_RUNNING} other queries wait for their vectors")
         task = self._running.get(key) or self._start(key, space)
         done, _ = await asyncio.wait([task], timeout=within.total_seconds())
