@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.doors.conftest import Shell
+from tests.doors.test_cli_pair_roles import execute
 
 QUEUE = {"EMBEDQ_QUEUE_URL": "sqlite:///queue.db"}
 
@@ -73,3 +74,55 @@ def test_one_postgres_database_in_two_spellings_too(shell: Shell, postgres_url: 
     for _ in range(2):
         assert "is the database of EMBEDQ_URL" in shell.run("init", code=1, **twice).stderr
         shell.run("init")
+
+
+def test_the_queue_of_another_corpus_is_refused(shell: Shell) -> None:
+    """Whoever names the wrong corpus, by --url too, is told so; the queue and its jobs stay as they are."""
+    shell.run("init", **QUEUE)
+    shell.run("put", "notes", shell.write("notes.jsonl", {"id": "a", "text": "A"}), **QUEUE)
+    other = ("--url", "sqlite:///other.db")
+    for words in (("init",), ("status",), ("put", "notes", "notes.jsonl"), ("work",)):
+        assert "another corpus" in shell.run(*words, *other, code=1, **QUEUE).stderr
+
+    assert shell.facts("status", **QUEUE)["queue"]["pending"]["total"] == 1
+
+
+def test_whoever_only_looks_notes_no_corpus(shell: Shell) -> None:
+    """A queue of before is not taken for the queue of a corpus that somebody named by mistake."""
+    shell.run("init", **QUEUE)
+    shell.run("init", EMBEDQ_URL="sqlite:///other.db")
+    with closing(sqlite3.connect(shell.folder / "queue.db")) as db, db:
+        db.execute("DELETE FROM embedq_control WHERE name = 'corpus'")
+
+    shell.run("status", "--url", "sqlite:///other.db", **QUEUE)
+
+    shell.run("init", **QUEUE)
+    assert "another corpus" in shell.run("status", "--url", "sqlite:///other.db", code=1, **QUEUE).stderr
+
+
+def test_status_says_where_the_queue_is(shell: Shell) -> None:
+    """Both databases are named."""
+    shell.run("init", **QUEUE)
+
+    assert "sqlite:///embedq.db, queue in sqlite:///queue.db" in shell.run("status", **QUEUE).stdout
+
+
+def test_roles_are_made_in_a_queue_beside_a_file(shell: Shell, postgres_url: str) -> None:
+    """A file knows no roles, its queue's server does."""
+    made = shell.facts("init", "--roles", EMBEDQ_QUEUE_URL=postgres_url)
+
+    assert {*made["there"], *made["made"]} == {"embedq_reader", "embedq_writer", "embedq_worker"}
+    assert "knows no roles" in shell.run("init", "--roles", code=1, **QUEUE).stderr
+
+
+def test_attached_tables_keep_their_queue_in_their_database(shell: Shell, postgres_url: str) -> None:
+    """They would not be followed, and nothing would say so."""
+    shell.environment |= {"EMBEDQ_URL": postgres_url, "EMBEDQ_EMBEDDER": "fake@8"}
+    execute(postgres_url, "CREATE TABLE article (id int PRIMARY KEY, body text)")
+    shell.run("attach", "article", "--key", "id", "--text", "body")
+
+    assert "detach them first" in shell.run("init", code=1, **QUEUE).stderr
+
+    shell.run("status")  # nothing has marked it
+    shell.run("detach", "article")
+    shell.run("init", **QUEUE)

@@ -85,3 +85,16 @@ def test_a_writer_writes_to_a_pair(shell: Shell, pair: dict[str, dict[str, str]]
 
     shell.run("put", "pages", "notes.jsonl", **pair["writer"])
     assert shell.facts("status", **pair["reader"])["queue"]["pending"]["total"] == 2
+
+
+def test_whoever_owns_the_queue_notes_its_corpus(shell: Shell, pair: dict[str, dict[str, str]], queue_url: str) -> None:
+    """A role that may not note it goes on with a queue of before, and is bound by what the owner notes."""
+    execute(queue_url, "UPDATE embedq.control SET corpus = NULL")
+    shell.run("put", "notes", "notes.jsonl", **pair["writer"])
+    execute(queue_url, "DO $$ BEGIN ASSERT (SELECT corpus IS NULL FROM embedq.control); END $$")
+    shell.run("init")
+    shell.run("put", "notes", "notes.jsonl", **pair["writer"])
+
+    other = pair["writer"] | {"EMBEDQ_URL": "sqlite:///other.db"}
+
+    assert "another corpus" in shell.run("put", "notes", "notes.jsonl", code=1, **other).stderr

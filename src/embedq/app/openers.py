@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -77,12 +78,14 @@ async def open_store(place: Place) -> Store:
         return await opener(place).store(place)
     corpus = opener(place).corpus  # looked up first: an unsupported URL must not create an empty queue
     await _refuse_one_database(place, place.queue)
-    queue = await opener(place.queue).queue(place.queue)
-    try:
-        return await PairStore.join(await corpus(place), queue)
-    except BaseException:
-        await queue.close()
-        raise
+    async with AsyncExitStack() as opened:  # closes what is open if the two cannot be joined
+        queue = await opener(place.queue).queue(place.queue)
+        opened.push_async_callback(queue.close)
+        records = await corpus(place)
+        opened.push_async_callback(records.close)
+        pair = await PairStore.join(records, queue, note=place.make)
+        opened.pop_all()
+        return pair
 
 
 async def _refuse_one_database(place: Place, queue: Place) -> None:

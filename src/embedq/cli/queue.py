@@ -62,7 +62,7 @@ def status(
         print_json(QueueStatus.of(found))
     else:
         screen = console()
-        screen.print(page(found, load(url=url).shown_url, width=screen.width))
+        screen.print(page(found, load(url=url).shown_place, width=screen.width))
 
 
 def jobs(
@@ -214,7 +214,9 @@ async def _watch(url: str | None) -> None:
         screen = console()
         with Live(console=screen, screen=True, auto_refresh=False) as live:
             while True:
-                found = page(await app.operator.status(), settings.shown_url, width=screen.width, height=screen.height)
+                found = page(
+                    await app.operator.status(), settings.shown_place, width=screen.width, height=screen.height
+                )
                 live.update(found, refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
 

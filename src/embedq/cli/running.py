@@ -63,7 +63,7 @@ def work(*, url: Url = None, workers: Workers = None, embedder: Embedder = None)
 def init(*, roles: Roles = False, url: Url = None, as_json: Json = False) -> None:
     """Install or upgrade the database's schema; safe to repeat."""
     settings = load(url=url)
-    if roles and settings.url.startswith("sqlite:"):
+    if roles and all(url.startswith("sqlite:") for url in (settings.url, settings.queue_url or "sqlite:")):
         raise Invalid("a SQLite file knows no roles: whoever may open it may do everything")
     made = ask(url, lambda app: _prepare(app, roles=roles), make=True)
     unfinished = bool(made.get("undone"))
@@ -159,7 +159,7 @@ class _Leaving:
 
 def _banner(settings: Settings, address: str | None, workers: int) -> None:
     screen = console()
-    title = Text.assemble(("embedq", "bold"), f" {__version__}  ", (literal(settings.shown_url), "dim"))
+    title = Text.assemble(("embedq", "bold"), f" {__version__}  ", (literal(settings.shown_place), "dim"))
     screen.print("", title, "", sep="\n", soft_wrap=True)
     running = f"{workers} with {settings.embedder}" if workers else "none here: run `embedq work` beside it"
     facts = [("workers", running)]

@@ -41,6 +41,10 @@ RecordName = tuple[str, RecordId]  # a collection and an id in it
 class Queueing(Protocol):
     """How a queue learns of collections and records. Calls may arrive in any order and more than once."""
 
+    async def belong_to(self, corpus: str, *, note: bool = True) -> None:
+        """Refuse to be the queue of any corpus but the one noted first; with `note`, one without gets this one."""
+        ...
+
     async def declare(self, collection: Collection, *, now: datetime | None = None) -> None:
         """Register a collection with its space, priority and retry policy; jobs of another space are removed."""
         ...
@@ -222,6 +226,10 @@ class Embedding(Protocol):
 
 class CorpusKeeping(Protocol):
     """Upkeep of records."""
+
+    async def identity(self) -> str:
+        """Return what tells this corpus from every other; a backup that is restored has it too."""
+        ...
 
     async def standing(self, collection: str, records: Sequence[RecordId]) -> Sequence[Standing]:
         """Read the state of these records; those that are not live are left out."""

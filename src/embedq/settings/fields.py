@@ -214,6 +214,11 @@ class Settings(BaseSettings):
         """The queue's URL, redacted, if it is in another database."""
         return None if self.queue_url in (None, self.url) else without_passwords(self.queue_url or "")
 
+    @property
+    def shown_place(self) -> str:
+        """Where records are and, if elsewhere, where their queue is; redacted."""
+        return f"{self.shown_url}, queue in {self.shown_queue_url}" if self.shown_queue_url else self.shown_url
+
     def assumed(self) -> list[str]:
         """List the defaults that are worth a line in the log."""
         said = []

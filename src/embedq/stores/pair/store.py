@@ -42,8 +42,12 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
     """Any corpus with any job store. The reconciler closes the gaps that a crash leaves between the two."""
 
     @classmethod
-    async def join(cls, corpus: Corpus, queue: JobStore) -> Self:
-        """Join two open halves; declare the corpus's collections in the queue, unless this role only reads it."""
+    async def join(cls, corpus: Corpus, queue: JobStore, *, note: bool = True) -> Self:
+        """Join two open halves; declare the corpus's collections in the queue, unless this role only reads it.
+
+        A queue of another corpus is refused: its jobs would find no records, and be cancelled.
+        """
+        await queue.belong_to(await corpus.identity(), note=note)
         with suppress(StoreForbidden):
             for collection in await corpus.collections():
                 await queue.declare(collection)

@@ -37,7 +37,7 @@ from embedq.stores.postgres import (
 from embedq.stores.postgres.address import parse
 from embedq.stores.postgres.corpus import PostgresRecords
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.holding import Holds, open_as
+from embedq.stores.postgres.holding import Holds, belong_to, open_as
 from embedq.stores.postgres.jobs import BUSY_PAUSES, Ended, PostgresQueue
 from embedq.stores.postgres.lifetime import PostgresLifetime
 from embedq.stores.postgres.placing import PostgresPlaces
@@ -65,6 +65,11 @@ class PostgresJobStore(PostgresLifetime, PostgresQueue, PostgresPlaces, Postgres
         address = parse(url, pooler=pooler)
         await open_as(Holds.JOBS, address, make=make)
         return cls(Database(address, telemetry or Telemetry()))
+
+    async def belong_to(self, corpus: str, *, note: bool = True) -> None:
+        """See `ports.Queueing`."""
+        shown = self._database.address.shown
+        await self._database.run(lambda db: belong_to(db, corpus, shown, note=note), repeat=True)
 
     async def declare(self, collection: Collection, *, now: datetime | None = None) -> None:
         """See `ports.Queueing`."""
@@ -217,6 +222,10 @@ class PostgresCorpusStore(PostgresLifetime, PostgresRecords):
     async def try_again(self, collection: str, records: Sequence[RecordId]) -> None:
         """See `ports.Embedding`."""
         await self._database.run(lambda db: embedding.try_again(db, collection, records), repeat=True)
+
+    async def identity(self) -> str:
+        """See `ports.CorpusKeeping`."""
+        return str(await self._database.call("SELECT identity FROM embedq.control"))
 
     async def standing(self, collection: str, records: Sequence[RecordId]) -> Sequence[Standing]:
         """See `ports.CorpusKeeping`."""

@@ -5,6 +5,7 @@ from enum import StrEnum
 import asyncpg
 
 from embedq.errors import StoreUnusable
+from embedq.stores.belonging import refuse_other_corpus
 from embedq.stores.postgres.address import Address, parse
 from embedq.stores.postgres.connection import Connection, connect
 from embedq.stores.postgres.errors import Fault, translated
@@ -17,6 +18,9 @@ SELECT (SELECT s.system_identifier FROM pg_catalog.pg_control_system() s), d.oid
 FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 """
 HELD = "SELECT holds FROM embedq.control"
+OF_CORPUS = "SELECT corpus FROM embedq.control"
+NOTE_CORPUS = "UPDATE embedq.control SET corpus = coalesce(corpus, $1) RETURNING corpus"  # another may have been faster
+HAS_TABLES = "SELECT EXISTS (SELECT FROM embedq.attachment)"
 HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record)"
 NOTE = "UPDATE embedq.control SET holds = $1"
 
@@ -61,7 +65,23 @@ async def open_as(wanted: Holds, address: Address, *, make: bool) -> None:
         await connection.close()
 
 
+async def belong_to(connection: Connection, corpus: str, shown: str, *, note: bool) -> None:
+    """Refuse the queue of another corpus; one that has none yet is noted as this one's by whoever owns it."""
+    noted = await connection.fetchval(OF_CORPUS)
+    found = await owner(connection)
+    if noted is None and note and found is not None and found[1]:
+        async with connection.transaction():
+            await become_owner(connection)
+            noted = await connection.fetchval(NOTE_CORPUS, corpus)
+    refuse_other_corpus(noted, corpus, shown)
+
+
 async def _note(connection: Connection, wanted: Holds, address: Address, *, make: bool) -> None:
+    if wanted is Holds.RECORDS and await connection.fetchval(HAS_TABLES):
+        raise StoreUnusable(
+            f"{address.shown} has attached tables, which are followed only if the queue is in the same database: leave "
+            "EMBEDQ_QUEUE_URL out, or detach them first (`embedq attachments` lists them)"
+        )
     held = Holds(await connection.fetchval(HELD))
     if held is wanted:
         return

@@ -25,7 +25,8 @@ from embedq.model import (
 from embedq.policy.jobs import RecordAnswer
 from embedq.policy.tenants import owned
 from embedq.policy.texts import Limits
-from embedq.stores.sqlite import collections, deleting, embedding, keeping, putting, references, settling
+from embedq.stores.belonging import refuse_other_corpus
+from embedq.stores.sqlite import collections, deleting, embedding, index_rows, keeping, putting, references, settling
 from embedq.stores.sqlite.corpus import SqliteRecords
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.jobs import SqliteQueue
@@ -69,6 +70,13 @@ class SqliteJobStore(SqliteQueue, SqlitePlaces, SqliteJobs):
             await file.close()
             raise
         return cls(file)
+
+    async def belong_to(self, corpus: str, *, note: bool = True) -> None:
+        """See `ports.Queueing`."""
+        noted = await self._file.read(references.noted_corpus)
+        if noted is None and note:
+            noted = await self._file.write(lambda tx: references.note_corpus(tx, corpus))
+        refuse_other_corpus(noted, corpus, self._file.path)
 
     async def declare(self, collection: Collection, *, now: datetime | None = None) -> None:
         """See `ports.Queueing`."""
@@ -206,6 +214,10 @@ class SqliteCorpusStore(SqliteRecords):
     async def try_again(self, collection: str, records: Sequence[RecordId]) -> None:
         """See `ports.Embedding`."""
         await self._file.write(lambda tx: embedding.try_again(tx, collection, records))
+
+    async def identity(self) -> str:
+        """See `ports.CorpusKeeping`."""
+        return str((await self._file.read(index_rows.state)).identity)
 
     async def standing(self, collection: str, records: Sequence[RecordId]) -> Sequence[Standing]:
         """See `ports.CorpusKeeping`."""

@@ -22,6 +22,8 @@ from embedq.stores.sqlite.transaction import Transaction, ids, names
 # A queue-only file is marked; one that has records with texts is a corpus.
 MARKED = "SELECT count(*) FROM embedq_control WHERE name = 'queue_alone'"
 MARK = "INSERT INTO embedq_control VALUES ('queue_alone', 1)"
+CORPUS = "SELECT value FROM embedq_control WHERE name = 'corpus'"
+NOTE_CORPUS = "INSERT INTO embedq_control VALUES ('corpus', ?)"
 HAS_TEXTS = "SELECT EXISTS (SELECT 1 FROM embedq_record)"
 
 # A queue can be wiped and recreated: its numbers start at the clock, so that none is used twice.
@@ -94,6 +96,20 @@ def claim(tx: Transaction, path: object) -> None:
         raise StoreUnusable(f"{path} holds records, so it is no queue alone: name another file in EMBEDQ_QUEUE_URL")
     tx.db.execute(MARK)
     tx.db.execute(BEGIN_NUMBERS, (clock() * NUMBERS_PER_MILLISECOND,))
+
+
+def noted_corpus(db: sqlite3.Connection) -> str | None:
+    """Read which corpus this queue belongs to."""
+    row = db.execute(CORPUS).fetchone()
+    return None if row is None else str(row[0])
+
+
+def note_corpus(tx: Transaction, corpus: str) -> str:
+    """Note which corpus this queue belongs to, unless another process was faster; return which it is."""
+    noted = noted_corpus(tx.db)
+    if noted is None:
+        tx.db.execute(NOTE_CORPUS, (corpus,))
+    return noted or corpus
 
 
 def refuse_queue(db: sqlite3.Connection, path: object) -> None:

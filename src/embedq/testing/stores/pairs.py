@@ -4,15 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import pytest
 import pytest_asyncio
 
-from embedq.errors import StoreError
+from embedq.errors import StoreError, StoreUnusable
 from embedq.exchange import Arm, Cause, JobState, Written
 from embedq.model import Ask, Done, EmbeddingStatus, JobStatus, NewRecord, Reason, RecordId, WorkerId
 from embedq.policy.texts import hash_of
 from embedq.ports import Store
 from embedq.ports.halves import Corpus, JobStore
 from embedq.stores.pair import PairStore
+from embedq.stores.sqlite import SqliteCorpusStore
 from embedq.telemetry import Telemetry
 from embedq.testing.stores.pair_stage import PairStage, TwoPlaces
 from embedq.testing.stores.stage import (
@@ -49,6 +51,27 @@ class PairFacts(PairStage):
         corpus, queue = await self.open_halves(place)
         yield corpus, queue
         await asyncio.gather(corpus.close(), queue.close())
+
+    async def test_a_queue_belongs_to_one_corpus(self, store: Store, halves: Halves, place: TwoPlaces) -> None:
+        """A worker of another corpus would find no record for its jobs, and cancel them."""
+        await write(store, "A")
+        stranger = await SqliteCorpusStore.open(place.folder / "stranger.db")
+
+        with pytest.raises(StoreUnusable, match="another corpus"):
+            await PairStore.join(stranger, halves[1])
+
+        await stranger.close()
+        await PairStore.join(*halves)  # its own, once more
+        assert await embed_all(store) == 1
+
+    async def test_a_corpus_is_known_by_its_identity(self, store: Store, halves: Halves, place: TwoPlaces) -> None:
+        """It is the same whoever opens it, and another corpus has another."""
+        del store
+        again, stranger = (await self.open_halves(place))[0], await SqliteCorpusStore.open(place.folder / "stranger.db")
+
+        assert await again.identity() == await halves[0].identity() != await stranger.identity()
+
+        await asyncio.gather(again.close(), stranger.close())
 
     async def test_a_put_that_never_reached_the_queue_is_found(self, store: Store, halves: Halves) -> None:
         """A writer dies between the two: the record exists, and the reconciler gives it its job."""

@@ -39,9 +39,6 @@ BEGIN
       USING f.rids, f.homes, f.hashes, f.truncated, f.vectors;
     PERFORM note_missing(p_collection, p_space, f.rids);
     DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (f.rids);
-    INSERT INTO unplaced (attachment, record)
-      SELECT a.id, u.rid FROM attachment a CROSS JOIN unnest(f.rids) u (rid)
-      WHERE a.collection = p_collection AND a.target IS NOT NULL;
   END IF;
   WITH unchanged AS MATERIALIZED (  -- a transaction that removes a record permanently holds all of it
     SELECT x.id, x.rid, x.erased FROM record x WHERE x.collection = p_collection AND x.id = ANY (p_ids)
