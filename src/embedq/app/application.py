@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from embedq.metrics import Metrics
 
 RECONCILE_PAIRS = timedelta(minutes=5)
+LOADING = timedelta(seconds=30)  # a model that takes longer is loaded beside the first requests
 
 
 @runtime_checkable
@@ -76,12 +77,17 @@ class App:
             await embedder.warm()
 
     async def _check_embedder(self, stack: AsyncExitStack) -> None:
-        """Refuse to start with an embedder that lacks its key or weights; else load it in the background."""
+        """Refuse to start with an embedder that lacks its key or weights; else load it.
+
+        Where requests will be answered, it is loaded before the first one: imports hold the interpreter's lock.
+        """
         name = self.embedders.canonical(parse_embedder(self.settings.embedder))
         await self.embedders.get(name)
         warming = asyncio.create_task(self.warm(name), name="embedq-warm")
         warming.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # the first call reports why
         stack.callback(warming.cancel)
+        if self.metrics is not None:
+            await asyncio.wait([warming], timeout=LOADING.total_seconds())
 
     def _pool(self, workers: int) -> Pool:
         settings = self.settings
@@ -125,6 +131,7 @@ class App:
         return {
             "version": __version__,
             "url": settings.shown_url,
+            **({"queue_url": settings.shown_queue_url} if settings.shown_queue_url else {}),
             "workers": workers,
             "embedder": settings.embedder,
             "upkeep": duties,
