@@ -112,8 +112,8 @@ async def test_a_revive_looks_again_if_all_has_changed(store: PostgresStore, mon
 
     async def arm_late(*values: Any) -> Any:  # noqa: ANN401 as it is
         monkeypatch.setattr(keeping, "arm", arm)
-        *where, wishes, now = values
-        return await arm(*where, [replace(wish, row={**wish.row, "job_version": 0}) for wish in wishes], now)
+        *where, changes, now = values
+        return await arm(*where, [replace(change, row={**change.row, "job_version": 0}) for change in changes], now)
 
     monkeypatch.setattr(keeping, "arm", arm_late)
 

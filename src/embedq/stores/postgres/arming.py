@@ -31,7 +31,7 @@ Jobs = Mapping[int, JobId | None]  # by the numbers of their records
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class JobChange:
     """A change of a record's job, valid for the versions that were read."""
 
     row: Any  # with the record's number and both versions
@@ -43,16 +43,16 @@ async def arm(
     db: Connection,
     collection: int,
     space: int,
-    wishes: Sequence[Wish],
+    changes: Sequence[JobChange],
     now: datetime | None,
     *,
     forced: bool = False,
 ) -> Jobs:
     """Apply changes; return the jobs of the records that had not changed since they were read."""
-    if not wishes:
+    if not changes:
         return {}
-    columns = [[wish.row[name] for wish in wishes] for name in ("rid", "version", "job_version")]
-    acts = [wish.priority for wish in wishes], [wish.arms for wish in wishes]
+    columns = [[change.row[name] for change in changes] for name in ("rid", "version", "job_version")]
+    acts = [change.priority for change in changes], [change.arms for change in changes]
     rows = await db.fetch(ARM_UNCHANGED, collection, space, *columns, *acts, forced, now)
     return {row["rid"]: None if row["job"] is None else job_id(row["job"], row["serial"]) for row in rows}
 
@@ -78,9 +78,9 @@ async def enqueue(
     async with db.transaction():
         left: Sequence[RecordId] = list(dict.fromkeys(wanted))
         while left:
-            wishes = [_wish(row, lane, force=force) for row in await _asked(db, collection, left, tenant)]
-            jobs = await arm(db, collection.id, collection.space, wishes, now, forced=force)
-            made = [_receipt(wish, jobs) for wish in wishes if wish.row["rid"] in jobs]
+            changes = [_change(row, lane, force=force) for row in await _asked(db, collection, left, tenant)]
+            jobs = await arm(db, collection.id, collection.space, changes, now, forced=force)
+            made = [_receipt(change, jobs) for change in changes if change.row["rid"] in jobs]
             receipts |= {receipt.id: receipt for receipt in made}
             left = [record for record in left if record not in receipts]
     return [receipts[record] for record in wanted]
@@ -96,10 +96,10 @@ async def _asked(db: Connection, collection: Found, wanted: Sequence[RecordId], 
     return rows
 
 
-def _wish(row: Any, lane: int, *, force: bool) -> Wish:  # noqa: ANN401 a row
+def _change(row: Any, lane: int, *, force: bool) -> JobChange:  # noqa: ANN401 a row
     if rules.enqueue_arms(read_status(row["status"]), forced=force, current=row["current"]):
-        return Wish(row, lane)
-    return Wish(row, lane, arms=False if rises(row, lane) else None)
+        return JobChange(row, lane)
+    return JobChange(row, lane, arms=False if rises(row, lane) else None)
 
 
 def rises(row: Any, lane: int) -> bool:  # noqa: ANN401 a row
@@ -107,10 +107,10 @@ def rises(row: Any, lane: int) -> bool:  # noqa: ANN401 a row
     return bool(row["status"] == OPEN and row["priority"] < lane)
 
 
-def _receipt(wish: Wish, jobs: Jobs) -> Receipt:
-    row, status = wish.row, EmbeddingStatus.PENDING
+def _receipt(change: JobChange, jobs: Jobs) -> Receipt:
+    row, status = change.row, EmbeddingStatus.PENDING
     if row["current"]:
         status = EmbeddingStatus.EMBEDDED
-    elif row["given_up"] and not wish.arms:
+    elif row["given_up"] and not change.arms:
         status = EmbeddingStatus.FAILED
     return Receipt(id=RecordId(row["id"]), embedding_status=status, job_id=jobs[row["rid"]])

@@ -7,7 +7,7 @@ from typing import Any
 
 from embedq.model import JobFilter, JobId, Missing, RecordId
 from embedq.stores.columns import needs_job, number, revivable
-from embedq.stores.postgres.arming import VERSIONS, Wish, arm
+from embedq.stores.postgres.arming import VERSIONS, JobChange, arm
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -67,7 +67,7 @@ async def reconcile(db: Connection, name: str, records: Sequence[RecordId], now:
     """Give jobs to those of these records that need one."""
     collection = await find(db, name)
     rows = await db.fetch(LACKING, collection.id, collection.space, list(dict.fromkeys(records)))
-    in_need = [Wish(row, collection.priority) for row in rows if _needs_job(row)]
+    in_need = [JobChange(row, collection.priority) for row in rows if _needs_job(row)]
     return len(await arm(db, collection.id, collection.space, in_need, now))
 
 
@@ -127,11 +127,11 @@ async def _revive(db: Connection, conditions: str, values: Sequence[Any], now: d
     """Arm the jobs that meet these conditions, by collection; if all have changed since they were read, read again."""
     armed: list[int] = []
     while not armed and (rows := await db.fetch(ENDED.format(conditions=conditions), *values)):
-        homes: dict[tuple[int, int], list[Wish]] = defaultdict(list)
+        homes: dict[tuple[int, int], list[JobChange]] = defaultdict(list)
         for row in rows:
-            homes[row["collection"], row["space"]].append(Wish(row, row["priority"]))
-        for home, wishes in homes.items():
-            armed += await arm(db, *home, wishes, now)
+            homes[row["collection"], row["space"]].append(JobChange(row, row["priority"]))
+        for home, changes in homes.items():
+            armed += await arm(db, *home, changes, now)
     return armed
 
 

@@ -12,7 +12,7 @@ from embedq.model import Collection, ContentHash, JobFilter, JobId, JobStatus, R
 from embedq.policy import jobs as rules
 from embedq.stores.columns import read_status, write_retry
 from embedq.stores.postgres import collections, keeping, reading
-from embedq.stores.postgres.arming import Wish, arm, rises
+from embedq.stores.postgres.arming import JobChange, arm, rises
 from embedq.stores.postgres.catalogue import FIND, Found, find, made
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -73,10 +73,10 @@ async def enqueue(db: Connection, name: str, arms: Sequence[Arm], now: datetime 
         asks = {ask.id: ask for ask in arms}
         rows = await _name(db, collection, list(asks.values()), now)
         armed = {id_ for id_, ask in asks.items() if _is_armed(ask, rows[id_])}
-        wishes = _wishes(collection, asks.values(), rows, armed)
+        changes = _changes(collection, asks.values(), rows, armed)
         jobs: dict[int, JobId | None] = {}
         for forced in (False, True):
-            some = [wish for id_, wish in wishes.items() if (asks[id_].forced and id_ in armed) is forced]
+            some = [change for id_, change in changes.items() if (asks[id_].forced and id_ in armed) is forced]
             jobs |= await arm(db, collection.id, collection.space, some, now, forced=forced)
     return [Queued(jobs.get(rows[ask.id]["rid"]) or _job(rows[ask.id]), armed=ask.id in armed) for ask in arms]
 
@@ -147,21 +147,21 @@ async def _name(db: Connection, collection: Found, asks: Sequence[Arm], now: dat
     return dict(zip(ids, rows, strict=True))
 
 
-def _wishes(
+def _changes(
     collection: Found, asks: Iterable[Arm], rows: Mapping[RecordId, Any], armed: Container[RecordId]
-) -> dict[RecordId, Wish]:
+) -> dict[RecordId, JobChange]:
     """Decide about the jobs of records whose rows are locked.
 
     An open job keeps the highest priority that was requested explicitly.
     """
-    wishes: dict[RecordId, Wish] = {}
+    changes: dict[RecordId, JobChange] = {}
     for ask in asks:
         row, lane = rows[ask.id], _lane(collection, ask)
         if ask.id in armed:
-            wishes[ask.id] = Wish(row, lane)
+            changes[ask.id] = JobChange(row, lane)
         elif ask.cause is not Cause.RECONCILE and rises(row, lane):
-            wishes[ask.id] = Wish(row, lane, arms=False)
-    return wishes
+            changes[ask.id] = JobChange(row, lane, arms=False)
+    return changes
 
 
 def _lane(collection: Found, ask: Arm) -> int:
