@@ -12,7 +12,6 @@ from embedq.model import Vector
 from embedq.stores.sqlite.connection import connect, file_identity, speaking
 from embedq.stores.sqlite.follower import Follower
 from embedq.stores.sqlite.index_slots import Rids
-from embedq.stores.sqlite.moments import clock
 from embedq.stores.sqlite.private import create_database
 from embedq.stores.sqlite.readers import Readers
 from embedq.stores.sqlite.schema import migrate
@@ -74,16 +73,6 @@ class File:
         found = await self.read(lambda db: db.execute("SELECT count(*) FROM embedq_control").fetchone())
         if not found or identity != file_identity(self.path):
             raise StoreUnusable(f"{self.path} was replaced by another file: restart")
-
-    def write_on(self, connection: object, work: Work[T]) -> T:
-        """Do this work on the caller's own connection, in the caller's transaction and thread."""
-        if not isinstance(connection, sqlite3.Connection):
-            raise TypeError(f"connection must be a sqlite3.Connection, not {type(connection).__name__}")
-        transaction = Transaction(connection, clock())
-        with transaction.savepoint("embedq"):
-            answer = work(transaction)
-            transaction.flush_words()
-        return answer
 
     async def close(self) -> None:
         """Finish accepted work, save the search index, and close files and threads."""
