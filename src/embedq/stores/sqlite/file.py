@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from embedq.errors import StoreUnusable
 from embedq.model import Vector
@@ -43,6 +43,18 @@ class File:
         self._writer = Writer(path, committed=self._committed)
         self._readers = Readers(path)
         self._watcher = Watcher(path, self._changed, self._trouble)
+
+    @classmethod
+    async def open(cls, path: Path, telemetry: Telemetry) -> Self:
+        """Open the file off the event loop; a caller that is cancelled meanwhile leaves nothing open."""
+        opening = asyncio.get_running_loop().run_in_executor(None, lambda: cls(path.absolute(), telemetry))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                await opening.result().close()
+            raise
 
     async def write(self, work: Work[T], *, bulk: bool = False) -> T:
         """Do this work in a transaction that is durable on return; `bulk` work lets single puts go first."""

@@ -1,6 +1,5 @@
 """One SQLite file as queue only, or as corpus only."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -52,7 +51,7 @@ RecordName = tuple[str, RecordId]
 
 async def open_with_records(path: Path, telemetry: Telemetry) -> File:
     """Open or create a file that holds records; a queue-only file is refused."""
-    file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry))
+    file = await File.open(path, telemetry)
     try:
         await file.read(lambda db: references.refuse_queue(db, path))
     except BaseException:
@@ -73,7 +72,7 @@ class SqliteJobStore(SqliteQueue, SqlitePlaces, SqliteJobs):
     @classmethod
     async def open(cls, path: Path, *, telemetry: Telemetry | None = None) -> Self:
         """Open or create the file."""
-        file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry or Telemetry()))
+        file = await File.open(path, telemetry or Telemetry())
         try:
             await file.write(lambda tx: references.claim(tx, path))
         except BaseException:
