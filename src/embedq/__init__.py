@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.3.0"
-__all__ = ["EmbedQ", "__version__", "open"]
+__all__ = ["EmbedQ", "SyncEmbedQ", "__version__", "connect", "open"]
 
-_FOUND_IN = {"EmbedQ": "embedq.app", "open": "embedq.app"}
+_FOUND_IN = {"EmbedQ": "embedq.app", "SyncEmbedQ": "embedq.sync", "connect": "embedq.sync", "open": "embedq.app"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 the type depends on the name

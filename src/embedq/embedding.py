@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from embedq.model import Vector
+from embedq.model import Space, Vector
 
 
 class Purpose(StrEnum):
@@ -49,6 +49,14 @@ class Embeddings:
     vectors: Vector  # one row per text, in their order
     tokens: int | None = None  # used by this call; None: not reported
     told: ToldLimits | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextVectors:
+    """Vectors of texts, and the space that they are in."""
+
+    space: Space  # `str(space)` is its name
+    vectors: Vector  # float32, one row per text, in their order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ def test_the_version_and_the_help(shell: Shell) -> None:
 
     page = shell.run("--help").stdout
 
-    for word in ("up", "serve", "work", "init", "put", "import", "search", "status", "jobs", "dead", "retry-failed",
-                 "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections", "bench",
-                 "attach", "detach", "attachments"):  # fmt: skip
+    for word in ("up", "serve", "work", "init", "put", "import", "search", "embed", "status", "jobs", "dead",
+                 "retry-failed", "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections",
+                 "bench", "attach", "detach", "attachments"):  # fmt: skip
         assert f" {word} " in page
     for later in ("migrate", "mcp"):
         assert f" {later} " not in page

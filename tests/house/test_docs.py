@@ -41,6 +41,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"`(embedq_[a-z_]+)`")
 ROW = re.compile(r"^\| (.+?) \|", re.MULTILINE)
+FILE = re.compile(r"# ([\w/]+\.py)\n")  # a program that names its file is written there, for those that follow
 SHOWN_DATABASE = "postgresql://ada@localhost/shop"  # a how-to that names it is run on PostgreSQL
 SHOWN_ADDRESS = "http://127.0.0.1:8400"
 NO_SETTINGS = {CONFIG_VARIABLE, "HF_HUB_OFFLINE"}
@@ -238,6 +239,9 @@ def test_what_a_page_shows_runs(desk: Place, page: Path, request: pytest.Fixture
     for (kind, code), (next_kind, answer) in pairwise([*shown, ("", "")]):
         if kind == "sql":
             asyncio.run(_asked(url, code))
+        if kind == "python" and (file := FILE.match(code)):
+            written(desk.folder / file[1], code)
+            continue
         if kind not in {"sh", "python"}:
             continue
         said = _typed(kind, code, desk.folder, environment, server)
@@ -245,6 +249,11 @@ def test_what_a_page_shows_runs(desk: Place, page: Path, request: pytest.Fixture
             _typed(kind, code, desk.folder, environment, server)
         if (kind, next_kind) == ("sh", "json"):
             assert _shape(json.loads(said)) == _shape(json.loads(answer)), f"{code}\n{said}"
+
+
+def written(path: Path, code: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(code)
 
 
 async def _asked(url: str, statements: str) -> None:
@@ -273,7 +282,8 @@ def _typed(kind: str, code: str, folder: Path, environment: dict[str, str], serv
 def _here(code: str, server: Api) -> str:
     """Put this server and this Python where the page has the usual ones."""
     embedq = f"{sys.executable} -m embedq"
-    return code.replace(SHOWN_ADDRESS, server.url).replace(".venv/bin/embedq", embedq)
+    here = code.replace(SHOWN_ADDRESS, server.url).replace(".venv/bin/python", sys.executable)
+    return here.replace(".venv/bin/embedq", embedq)
 
 
 def _shape(value: Any) -> Any:  # noqa: ANN401 whatever JSON holds

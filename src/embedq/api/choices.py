@@ -20,7 +20,7 @@ class Choices:
         except Invalid as problem:
             raise SettingsError(f"{VARIABLE}: {problem}") from problem
 
-    async def check(self, collection: str, given: str) -> None:
+    async def check(self, collection: str | None, given: str) -> None:
         """Refuse an embedder that is not allowed: neither listed, nor the default, nor this collection's own."""
         wanted = self._client.embedder(given)
         if self._any:
@@ -28,7 +28,7 @@ class Choices:
         used = {found.declaration.name: found.declaration.embedder for found in await self._client.collections()}
         listed = set(used.values()) if self._listed is None else self._listed
         allowed = {self._client.embedder(), *listed}
-        if wanted not in allowed | {used.get(collection)}:
+        if wanted not in allowed | {used.get(collection or "")}:
             names = ", ".join(sorted(map(str, allowed)))
             raise Forbidden(
                 f"{wanted} is not allowed here: choose one of {names}, or ask the operator for it ({VARIABLE})"

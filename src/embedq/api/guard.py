@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from embedq.api.problems import FORBIDDEN, UNAUTHORIZED, answer
 
 OPEN_PATHS = frozenset({"/health", "/health/ready"})  # the second shows more to callers with a key
+EMBED = "/embed"
 READ_METHODS = frozenset({"GET", "OPTIONS"})
 ODD = frozenset("@\\, \t")  # in no host that a browser sends; parsers disagree about them
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -22,7 +23,7 @@ class Keys:
     """The keys that callers must send. Without any, only this machine is served."""
 
     api: str | None = None
-    read: str | None = None  # for GET routes and for search only
+    read: str | None = None  # for GET routes, search and embed only
 
     def __bool__(self) -> bool:
         """Say whether any key is set."""
@@ -74,8 +75,8 @@ def _matches(given: bytes | None, key: str | None) -> bool:
 
 
 def _only_reads(scope: Scope) -> bool:
-    searches = scope["method"] == "POST" and _is_search(_path(scope))
-    return scope["method"] in READ_METHODS or searches
+    asks = scope["method"] == "POST" and (_is_search(_path(scope)) or _path(scope) == EMBED)
+    return scope["method"] in READ_METHODS or asks
 
 
 def _is_search(path: str) -> bool:

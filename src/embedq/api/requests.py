@@ -1,11 +1,21 @@
 """Request bodies, as OpenAPI shows them."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictStr,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+from embedq.client.texts import MAX_TEXTS
 from embedq.errors import Invalid
 from embedq.model import Health
 from embedq.operator import DeadReason
@@ -130,6 +140,24 @@ class Search(Body):
         default={}, description="Attribute: a value, or a list of values.", examples=[{"author": ["Ada", "Grace"]}]
     )
     tenant: Id | None = None
+
+
+class Texts(Body):
+    """Texts to embed: one, or some. Without a collection or an embedder the default embeds them."""
+
+    text: str | None = None
+    texts: list[str] | None = Field(default=None, min_length=1, max_length=MAX_TEXTS, examples=[["weaving"]])
+    collection: str | None = Field(default=None, description="Embed as its embedder does.")
+    embedder: str | None = Field(
+        default=None, max_length=256, description="One of those that EMBEDQ_ALLOWED_EMBEDDERS allows."
+    )
+    purpose: Literal["query", "document"] = Field(default="query", description="Some models embed the two differently.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.text is None) == (self.texts is None):
+            raise PydanticCustomError("texts", "send `text` or `texts`, and one of them only")
+        return self
 
 
 class NewJob(Body):

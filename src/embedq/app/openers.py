@@ -106,6 +106,8 @@ def opener(place: Place) -> Opener:
     """Find the opener of this URL scheme."""
     if place.scheme in LATER:
         raise SettingsError(f"{place.variable}: this version keeps records and queue in SQLite or PostgreSQL databases")
+    if place.scheme in SERVERS:
+        raise place.refused(f"it is the address of a server, and this version opens databases: {KNOWN}")
     if place.scheme not in OPENERS:
         raise place.refused(KNOWN)
     return OPENERS[place.scheme]
@@ -209,3 +211,4 @@ _POSTGRES = Opener(
 )
 OPENERS: Mapping[str, Opener] = {"sqlite": _SQLITE, "postgresql": _POSTGRES, "postgres": _POSTGRES}
 LATER = frozenset({"neo4j", "bolt"})
+SERVERS = frozenset({"http", "https"})

@@ -1,16 +1,17 @@
 """Assembles the components of a process, and closes them."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from embedq.app.application import App
 from embedq.app.embedq import EmbedQ
 from embedq.app.openers import Place, open_store, probes
+from embedq.app.opening import Opening
 from embedq.app.settings import environment, load
 from embedq.app.startup_retry import StartupRetry
-from embedq.client import ClientOptions
+from embedq.client import Client, ClientOptions
 from embedq.embedders.registry import EmbedderRegistry
 from embedq.journal import Journal
 from embedq.operator import Operator, OperatorOptions
@@ -34,8 +35,10 @@ def open(  # noqa: A001 public API
     workers: int = 0,
     embedder: str | None = None,
     **settings: Any,  # noqa: ANN401 each is of its own field's type
-) -> AbstractAsyncContextManager[EmbedQ]:
+) -> Opening:
     """Open a database for an application: `async with embedq.open("sqlite:///notes.db", workers=1) as eq`.
+
+    Without a block: `eq = await embedq.open(...)`, and `await eq.close()` at the end.
 
     Args:
         url: The database; without it EMBEDQ_URL, or `sqlite:///embedq.db`.
@@ -43,7 +46,7 @@ def open(  # noqa: A001 public API
         embedder: What embeds collections that name none; without it EMBEDQ_EMBEDDER, or `local`.
         **settings: Any other setting by its name in `embedq.toml`.
     """
-    return _opened(load(url=url, embedder=embedder, **settings), workers)
+    return Opening(_opened(load(url=url, embedder=embedder, **settings), workers))
 
 
 @asynccontextmanager
@@ -76,7 +79,7 @@ async def start(
         stack.push_async_callback(registry.close)
         operator = _operator(store, registry, place)
         client = _client(store, registry, operator, place)
-        stack.push_async_callback(client.close)
+        stack.push_async_callback(Client.close, client)  # its queries: the rest of what `close` closes is here
         yield App(
             settings=settings,
             telemetry=telemetry,

@@ -11,14 +11,15 @@ from embedq.app import App
 from embedq.cli import importing
 from embedq.cli.files import layout_of
 from embedq.cli.importing import Source
-from embedq.cli.options import Collection, Json, OfTenant, Url, ask
+from embedq.cli.options import Collection, Embedder, Json, OfTenant, Url, ask
 from embedq.cli.output import console, count, lane, literal, one_line, print_json, say, share, span, warn
 from embedq.cli.tables import Column, table
+from embedq.embedding import Purpose, TextVectors
 from embedq.errors import EmbedderError, SettingsError
-from embedq.model import Answer, Hit, Page, SearchMode
+from embedq.model import Answer, EmbedderName, Hit, Page, SearchMode
 from embedq.operator.report import counted
 from embedq.shapes.collections import Collections
-from embedq.shapes.search import Found
+from embedq.shapes.search import Found, Vectors
 
 File = Annotated[str, typer.Argument(help="JSON lines or CSV; `-` reads stdin.", metavar="FILE")]
 IdColumn = Annotated[str | None, typer.Option("--id-column", help="The column or key that holds the id. Default: id.")]
@@ -107,7 +108,7 @@ def search(  # noqa: PLR0913 the same
 
     async def find(app: App) -> Answer:
         if mode is not SearchMode.KEYWORD:
-            await _warm(app, collection)
+            await _warm(app, (await app.client.collection(collection)).space.embedder)
         return await app.client.search(collection, query, k=k, mode=mode, filter=wanted, tenant=tenant)
 
     answer = ask(url, find)
@@ -118,6 +119,32 @@ def search(  # noqa: PLR0913 the same
         screen = console()
         screen.print(_hits(answer, screen.width))
     _footer(answer)
+
+
+def embed(
+    texts: Annotated[list[str], typer.Argument(help="What to embed.", metavar="TEXT...")],
+    *,
+    collection: Annotated[str | None, typer.Option("--collection", "-c", help="As this collection's embedder.")] = None,
+    embedder: Embedder = None,
+    purpose: Annotated[Purpose, typer.Option("--purpose", help="What the vectors are for.")] = Purpose.QUERY,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Print the vectors of texts, one per line, as SQL with pgvector takes them."""
+
+    async def make(app: App) -> TextVectors:
+        name = app.client.embedder(embedder)
+        if collection is not None:
+            name = (await app.client.collection(collection)).space.embedder
+        await _warm(app, name)
+        return await app.client.embed(texts, collection=collection, embedder=embedder, purpose=purpose)
+
+    found = ask(url, make)
+    if as_json:
+        print_json(Vectors.of(found))
+        return
+    for vector in found.vectors:
+        typer.echo(f"[{','.join(map(str, vector))}]")
 
 
 def collections(*, url: Url = None, as_json: Json = False) -> None:
@@ -142,11 +169,10 @@ def collections(*, url: Url = None, as_json: Json = False) -> None:
         screen.print(table(COLLECTIONS, rows, width=screen.width))
 
 
-async def _warm(app: App, collection: str) -> None:
+async def _warm(app: App, embedder: EmbedderName) -> None:
     """Load the model first, so that the query does not time out while it loads."""
-    found = await app.client.collection(collection)
     with suppress(EmbedderError, SettingsError):  # the answer says why there is no vector
-        await app.warm(found.space.embedder)
+        await app.warm(embedder)
 
 
 def _source(collection: str, file: str, id_column: str | None, text_column: str | None, form: str | None) -> Source:

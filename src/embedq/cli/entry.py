@@ -16,7 +16,13 @@ from embedq.errors import EmbedqError
 RUN, DATA, TABLES, OPERATE = "Run", "Records", "Tables", "Operate"
 PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     RUN: {"up": running.up, "serve": running.serve, "work": running.work, "init": running.init},
-    DATA: {"put": data.put, "import": data.import_, "search": data.search, "collections": data.collections},
+    DATA: {
+        "put": data.put,
+        "import": data.import_,
+        "search": data.search,
+        "embed": data.embed,
+        "collections": data.collections,
+    },
     TABLES: {"attach": attach.attach, "detach": attach.detach, "attachments": attach.attachments},
     OPERATE: {
         "status": queue.status,

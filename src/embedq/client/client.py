@@ -5,28 +5,18 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from embedq.client import intake
 from embedq.client.catalogue import Catalogue
-from embedq.client.intake import (
-    PriorityLike,
-    RecordLike,
-    check_collection,
-    check_limit,
-    check_texts,
-    read_ids,
-    read_patch,
-    read_priority,
-    read_records,
-    read_retry,
-    read_status,
-    read_text_from,
-    with_textless,
-)
+from embedq.client.intake import PriorityLike, RecordLike
 from embedq.client.options import ClientOptions
 from embedq.client.owned import check_owned, no_record
-from embedq.client.searching import Embedders, Searching
+from embedq.client.queries import Embedders, QueryVectors
+from embedq.client.searching import Searching
 from embedq.client.tables import Tables
+from embedq.client.texts import EmbeddedTexts
 from embedq.client.waiting import wait_for
-from embedq.errors import Conflict, Invalid, NotFound, SettingsError
+from embedq.embedding import Purpose, TextVectors
+from embedq.errors import Conflict, Invalid, NotFound
 from embedq.model import (
     Answer,
     Collection,
@@ -42,7 +32,6 @@ from embedq.model import (
     RetryPolicy,
     SearchMode,
 )
-from embedq.policy.naming import parse_embedder
 from embedq.policy.tenants import belongs, check_tenant
 from embedq.ports import UserStore
 from embedq.telemetry import Event, Telemetry
@@ -58,13 +47,15 @@ class Client:
         self._options = options
         self._telemetry = telemetry
         self._catalogue = Catalogue(store, strict=options.strict)
-        self._searching = Searching(store, self._catalogue, embedders, options=options, telemetry=telemetry)
+        self._vectors = QueryVectors(store, embedders, options=options, telemetry=telemetry)
+        self._searching = Searching(store, self._catalogue, self._vectors, options=options, telemetry=telemetry)
+        self._texts = EmbeddedTexts(store, self._catalogue, self._vectors, options)
         self.tables = Tables(store, embedders, options=options, telemetry=telemetry)
 
     async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
         """Refuse what `put` would refuse, without writing; return the parsed records."""
         batch = await self._read(collection, records)
-        check_texts(batch, await self._catalogue.text_from(collection))
+        intake.check_texts(batch, await self._catalogue.text_from(collection))
         return batch
 
     async def put(
@@ -77,7 +68,7 @@ class Client:
         """
         started = monotonic()
         batch = await self._read(collection, records)
-        check_collection(collection)
+        intake.check_collection(collection)
         try:
             receipts = await self._store.put(collection, batch, connection=connection)
         except NotFound:
@@ -96,7 +87,7 @@ class Client:
         tenant: str | None = None,
     ) -> Record:
         """Read one live record."""
-        [id_] = read_ids([id])
+        [id_] = intake.read_ids([id])
         check_tenant(tenant)
         await self.collection(collection)
         found = await self._store.get(collection, [id_], with_vectors=with_vector)
@@ -114,8 +105,8 @@ class Client:
         cursor: str | None = None,
     ) -> Page[Record]:
         """List live records, by embedding status and tenant if given; a page of long texts has fewer than `limit`."""
-        wanted = None if status is None else read_status(status)
-        check_limit(limit)
+        wanted = None if status is None else intake.read_status(status)
+        intake.check_limit(limit)
         check_tenant(tenant)
         await self.collection(collection)
         bounds = {"limit": limit, "max_bytes": self._options.max_answer_bytes}
@@ -130,8 +121,8 @@ class Client:
         tenant: str | None = None,
     ) -> Receipt:
         """Merge a change into a live record; it is embedded again only if its text changed."""
-        [id_] = read_ids([id])
-        patch = read_patch(changes, self._options.limits)
+        [id_] = intake.read_ids([id])
+        patch = intake.read_patch(changes, self._options.limits)
         check_tenant(tenant)
         await self.collection(collection)
         if tenant is not None and not belongs(patch.tenant or tenant, tenant):
@@ -152,7 +143,7 @@ class Client:
         `purge` also erases text and vector. A single id that does not exist: NotFound. With the caller's
         `connection` it becomes part of the caller's transaction.
         """
-        wanted = read_ids(ids)
+        wanted = intake.read_ids(ids)
         check_tenant(tenant)
         await self.collection(collection)
         gone = await self._store.delete(collection, wanted, purge=purge, tenant=tenant, connection=connection)
@@ -175,8 +166,8 @@ class Client:
         tenant: str | None = None,
     ) -> Receipt:
         """Give a live record a job, if its current text has neither vector nor job, or if forced."""
-        [id_] = read_ids([id])
-        lane = read_priority(priority)
+        [id_] = intake.read_ids([id])
+        lane = intake.read_priority(priority)
         check_tenant(tenant)
         await self.collection(collection)
         [receipt] = await self._store.enqueue(collection, [id_], force=force, job_priority=lane, tenant=tenant)
@@ -199,6 +190,22 @@ class Client:
         asked = self._searching.read(query, k=k, mode=mode, filter=filter, tenant=tenant)
         return await self._searching.answer(collection, asked)
 
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        collection: str | None = None,
+        embedder: EmbedderName | str | None = None,
+        purpose: Purpose | str = Purpose.QUERY,
+    ) -> TextVectors:
+        """Embed texts as a collection's embedder does, or as the named or default one; nothing is stored.
+
+        The vectors are float32, a row per text. An embedder that cannot answer now: Unavailable, which says why.
+        """
+        if collection is not None and embedder is not None:
+            raise Invalid("name a collection or an embedder, not both")
+        return await self._texts.of(texts, purpose, collection=collection, embedder=self.embedder(embedder))
+
     async def wait(
         self,
         collection: str,
@@ -211,7 +218,7 @@ class Client:
 
         Raise TimeoutError after `timeout` seconds; it says so if no worker is alive.
         """
-        wanted = read_ids(ids)
+        wanted = intake.read_ids(ids)
         check_tenant(tenant)
         await self.collection(collection)
         await check_owned(self._store, collection, wanted, tenant=tenant)
@@ -230,26 +237,21 @@ class Client:
 
         A new `text_from` embeds again the records whose text changes; a new embedder over existing records: Conflict.
         """
-        check_collection(name)
-        lane = read_priority(priority)
+        intake.check_collection(name)
+        lane = intake.read_priority(priority)
         return await self._catalogue.declare(
             Declaration(
                 name=name,
                 embedder=await self._embedder(name, embedder),
-                text_from=read_text_from(text_from),
+                text_from=intake.read_text_from(text_from),
                 priority=Priority.NORMAL if lane is None else lane,
-                retry=read_retry(retry, self._options.retry),
+                retry=intake.read_retry(retry, self._options.retry),
             )
         )
 
     def embedder(self, given: EmbedderName | str | None = None) -> EmbedderName:
         """Parse an embedder's name into its canonical form; none given means the default."""
-        if given is None:
-            return self._options.embedder
-        try:
-            return self._embedders.canonical(parse_embedder(given) if isinstance(given, str) else given)
-        except SettingsError as error:
-            raise Invalid(str(error)) from error
+        return self._options.embedder if given is None else intake.read_embedder(given, self._embedders.canonical)
 
     async def collections(self) -> Sequence[Collection]:
         """List the collections by name."""
@@ -270,16 +272,16 @@ class Client:
 
     async def close(self) -> None:
         """Cancel the embedding of queries that timed out."""
-        await self._searching.close()
+        await self._vectors.close()
 
     async def _read(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
         """Parse a batch, or refuse it with all its problems."""
         try:
-            return read_records(records, self._options.limits)
+            return intake.read_records(records, self._options.limits)
         except Invalid as refused:
             if not refused.problems:
                 raise
-            raise with_textless(refused, records, await self._catalogue.text_from(collection)) from None
+            raise intake.with_textless(refused, records, await self._catalogue.text_from(collection)) from None
 
     async def _make(self, name: str, batch: Sequence[NewRecord], *, declare: bool) -> None:
         """Declare a collection on its first batch, after checking the batch: a refused one declares nothing."""
@@ -287,7 +289,7 @@ class Client:
         try:
             await self._catalogue.look_up(name)
         except NotFound:
-            check_texts(batch, None)
+            intake.check_texts(batch, None)
             if self._options.strict or not declare:
                 raise
             await self.declare(name)

@@ -1,11 +1,12 @@
 """Parses callers' input into the types of `model`, or refuses it with advice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from embedq.errors import Invalid, TooLarge
-from embedq.model import EmbeddingStatus, NewRecord, Patch, Priority, RecordId, RetryPolicy
+from embedq.errors import Invalid, SettingsError, TooLarge
+from embedq.model import EmbedderName, EmbeddingStatus, NewRecord, Patch, Priority, RecordId, RetryPolicy
+from embedq.policy.naming import parse_embedder
 from embedq.policy.texts import (
     MAX_BATCH,
     Limits,
@@ -128,6 +129,14 @@ def read_priority(value: object) -> Priority | None:
     except (KeyError, ValueError):
         pass
     raise Invalid(f"priority {value!r}: write urgent, high, normal or low (or 3, 2, 1, 0)")
+
+
+def read_embedder(value: EmbedderName | str, canonical: Callable[[EmbedderName], EmbedderName]) -> EmbedderName:
+    """Parse an embedder's name into its canonical form, or refuse one that there is not."""
+    try:
+        return canonical(parse_embedder(value) if isinstance(value, str) else value)
+    except SettingsError as error:
+        raise Invalid(str(error)) from error
 
 
 def read_retry(value: Mapping[str, Any] | RetryPolicy | None, default: RetryPolicy) -> RetryPolicy:

@@ -9,15 +9,13 @@ from typing import Any
 from embedq.client.catalogue import Catalogue
 from embedq.client.intake import read_filter
 from embedq.client.options import ClientOptions
-from embedq.client.queries import Embedders, NoVector, QueryVectors
+from embedq.client.queries import NoVector, QueryVectors
 from embedq.errors import Conflict, Invalid, NotFound, SearchUnavailable
 from embedq.model import Answer, Collection, Freshness, Hit, Query, SearchMode, Shown, Vector
 from embedq.policy.ranking import fuse, without_stop_words
 from embedq.policy.texts import check_id
 from embedq.ports.needs import SearchStore
 from embedq.telemetry import Event, Telemetry
-
-__all__ = ["Embedders", "Searching"]
 
 MAX_K = 1000
 MAX_QUERY_BYTES = 32 * 1024
@@ -41,17 +39,17 @@ class Searching:
         self,
         store: SearchStore,
         catalogue: Catalogue,
-        embedders: Embedders,
+        vectors: QueryVectors,
         *,
         options: ClientOptions,
         telemetry: Telemetry,
     ) -> None:
-        """Search the collections of this store; embed queries with these embedders."""
+        """Search the collections of this store; these are the queries' vectors."""
         self._store = store
         self._catalogue = catalogue
         self._options = options
         self._telemetry = telemetry
-        self._vectors = QueryVectors(store, embedders, options=options, telemetry=telemetry)
+        self._vectors = vectors
 
     def read(
         self,
@@ -63,7 +61,7 @@ class Searching:
         tenant: str | None,
     ) -> Asked:
         """Parse a search request, or refuse it."""
-        _check_words(words)
+        check_words(words)
         _check_k(k)
         if tenant is not None:
             check_id(tenant, what="tenant")
@@ -96,17 +94,13 @@ class Searching:
         )
         return Answer(hits=hits, mode_used=mode, reason=reason, freshness=freshness)
 
-    async def close(self) -> None:
-        """Cancel the embedding of queries that timed out."""
-        await self._vectors.close()
-
     async def _vector(self, collection: Collection, asked: Asked) -> tuple[Vector | None, str | None]:
         if asked.mode is SearchMode.KEYWORD:
             return None, None
         semantic = asked.mode is SearchMode.SEMANTIC
         limit = self._options.semantic_timeout if semantic else self._options.query_timeout
         try:
-            return await self._vectors.of(collection.space, asked.words, within=limit), None
+            return (await self._vectors.of(collection.space, [asked.words], within=limit))[0], None
         except NoVector as why:
             if semantic:
                 said = str(why).rstrip(".")
@@ -149,7 +143,8 @@ def _shown(hit: Hit, record: Shown, *, by_vector: bool) -> Hit:
     return replace(hit, text=record.text, attributes=record.attributes, stale=hit.stale or overtaken)
 
 
-def _check_words(words: object) -> None:
+def check_words(words: object) -> None:
+    """Refuse a query that is empty or too long."""
     if not isinstance(words, str):
         raise Invalid(f"the query must be a string, not {type(words).__name__}")
     if not words.strip():

@@ -6,7 +6,7 @@ from typing import Any
 from embedq.attachment import Attached, Attachment
 from embedq.client.intake import check_collection
 from embedq.client.options import ClientOptions
-from embedq.client.searching import Embedders
+from embedq.client.queries import Embedders
 from embedq.embedding import Purpose
 from embedq.errors import Invalid
 from embedq.model import Declaration

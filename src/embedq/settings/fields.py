@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     allowed_embedders: Annotated[str | None, Names("EMBEDQ_ALLOWED_EMBEDDERS")] = Field(
         None,
         min_length=1,
-        description="Embedders that HTTP callers may name for a collection, with commas between; `*`: any. "
+        description="Embedders that HTTP callers may name, with commas between; `*`: any. "
         "Unset: those of the collections that are there. The default embedder is always among them.",
     )
     strict: Annotated[bool, Names("EMBEDQ_STRICT")] = Field(

@@ -5,6 +5,7 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from embedq import model
+from embedq.embedding import TextVectors
 from embedq.model import SearchMode
 
 
@@ -68,3 +69,15 @@ class Found(BaseModel):
             reason=answer.reason,
             freshness=Freshness.of(answer.freshness),
         )
+
+
+class Vectors(BaseModel):
+    """Vectors of texts, and the space that they are in."""
+
+    space: str = Field(examples=["local:all-MiniLM-L6-v2@384"])
+    vectors: list[list[float]] = Field(description="One per text, in their order.")
+
+    @classmethod
+    def of(cls, embedded: TextVectors) -> Self:
+        """Show the vectors of texts."""
+        return cls(space=str(embedded.space), vectors=embedded.vectors.tolist())

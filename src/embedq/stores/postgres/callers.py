@@ -1,10 +1,6 @@
-"""Put and delete records in a caller's own transaction, on a connection of the caller's driver.
-
-No driver but ours is imported: a connection is recognised by the module of its class.
-"""
+"""Put and delete records in a caller's own transaction, on a connection of the caller's driver."""
 
 import importlib
-import inspect
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,6 +9,8 @@ from typing import Any
 from embedq.errors import NotFound
 from embedq.model import NewRecord, RecordId
 from embedq.policy.texts import Limits
+from embedq.ports.caller import on_callers_thread, refuse_without_asyncio
+from embedq.stores.drivers import driver_of, is_for_asyncio
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.errors import is_undone
@@ -20,7 +18,7 @@ from embedq.stores.postgres.putting import CHANGED, Reader, T, as_json, rows_of
 
 PUT = "SELECT embedq.put_json({place})"
 DELETE = "SELECT embedq.delete_json({place})"
-DRIVERS = "an asyncpg, psycopg or SQLAlchemy connection"
+DRIVERS = "an asyncpg, psycopg, SQLAlchemy or Django connection"
 
 
 async def put(
@@ -62,31 +60,54 @@ async def delete(
     return [record for record in dict.fromkeys(records) if record in gone]
 
 
-async def _ask(connection: Any, call: str, request: str) -> str:  # noqa: ANN401 of any driver
+async def _ask(connection: object, call: str, request: str) -> str:
     """Call the function through the driver's API; its errors are passed on, for the caller's own retries."""
     try:
-        return await _call_by_driver(connection, call, request)
+        if is_for_asyncio(connection):
+            refuse_without_asyncio()
+            return str(await _call_async(connection, call, request))
+        return str(await on_callers_thread(lambda: _call(connection, call, request)))
     except Exception as error:
-        if is_undone(error) or is_undone(getattr(error, "orig", error)):  # SQLAlchemy wraps its driver's
+        causes = (error, getattr(error, "orig", None), error.__cause__)  # SQLAlchemy and Django wrap their driver's
+        if any(cause is not None and is_undone(cause) for cause in causes):
             error.add_note("Something has changed since this transaction began: roll it back, and repeat it.")
         raise
 
 
-async def _call_by_driver(connection: Any, call: str, request: str) -> str:  # noqa: ANN401 of any driver
-    match type(connection).__module__.partition(".")[0]:
+async def _call_async(connection: Any, call: str, request: str) -> Any:  # noqa: ANN401 of any driver
+    match driver_of(connection):
         case "asyncpg":
-            return str(await connection.fetchval(call.format(place="$1"), request))
+            return await connection.fetchval(call.format(place="$1"), request)
         case "psycopg":
-            plain = importlib.import_module("psycopg.rows").tuple_row  # whatever row factory the caller has set
-            cursor = await _settled(connection.cursor(row_factory=plain).execute(call.format(place="%s"), (request,)))
-            return str((await _settled(cursor.fetchone()))[0])
+            cursor = connection.cursor(row_factory=_tuples())
+            await cursor.execute(call.format(place="%s"), (request,))
+            return (await cursor.fetchone())[0]
         case "sqlalchemy":
-            if not hasattr(connection, "exec_driver_sql"):
-                raise TypeError(f"connection must be {DRIVERS}: of a session, that is session.connection()")
-            result = await _settled(connection.exec_driver_sql(*_in_style(connection, call, request)))
-            return str(result.scalar_one())
+            inner = connection if hasattr(connection, "exec_driver_sql") else await connection.connection()
+            return (await inner.exec_driver_sql(*_in_style(inner, call, request))).scalar_one()
         case other:
-            raise TypeError(f"connection must be {DRIVERS}, not one of {other}")
+            raise _unknown(other)
+
+
+def _call(connection: Any, call: str, request: str) -> Any:  # noqa: ANN401 of any driver
+    match driver_of(connection):
+        case "psycopg":
+            cursor = connection.cursor(row_factory=_tuples())
+            return cursor.execute(call.format(place="%s"), (request,)).fetchone()[0]
+        case "django":
+            with connection.cursor() as cursor:
+                cursor.execute(call.format(place="%s"), [request])
+                return cursor.fetchone()[0]
+        case "sqlalchemy":
+            inner = connection if hasattr(connection, "exec_driver_sql") else connection.connection()
+            return inner.exec_driver_sql(*_in_style(inner, call, request)).scalar_one()
+        case other:
+            raise _unknown(other)
+
+
+def _tuples() -> object:
+    """Return the row factory of tuples: the caller may have set another."""
+    return importlib.import_module("psycopg.rows").tuple_row
 
 
 def _in_style(connection: Any, call: str, request: str) -> tuple[str, tuple[str]]:  # noqa: ANN401 of any driver
@@ -95,6 +116,5 @@ def _in_style(connection: Any, call: str, request: str) -> tuple[str, tuple[str]
     return call.format(place="$1" if style == "numeric_dollar" else "%s"), (request,)
 
 
-async def _settled(answer: Any) -> Any:  # noqa: ANN401 of any driver
-    """Await the result if the driver is asynchronous."""
-    return await answer if inspect.isawaitable(answer) else answer
+def _unknown(driver: str) -> TypeError:
+    return TypeError(f"connection must be {DRIVERS}, not one of {driver}")

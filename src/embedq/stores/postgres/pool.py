@@ -139,7 +139,7 @@ class Pool:
             return pool
         with self._lock:
             if self._closed:
-                raise StoreError("the store is closed")
+                raise StoreError("the store is closed: open it again")
             for ended in [known for known in self._pools if known.is_closed()]:
                 del self._pools[ended]
             return self._pools.setdefault(loop, LoopPool(self._connect, sessions=self._sessions))

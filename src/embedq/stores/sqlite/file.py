@@ -5,14 +5,13 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from embedq.errors import StoreUnusable
 from embedq.model import Vector
 from embedq.stores.sqlite.connection import connect, file_identity, speaking
 from embedq.stores.sqlite.follower import Follower
 from embedq.stores.sqlite.index_slots import Rids
-from embedq.stores.sqlite.moments import clock
 from embedq.stores.sqlite.private import create_database
 from embedq.stores.sqlite.readers import Readers
 from embedq.stores.sqlite.schema import migrate
@@ -45,6 +44,18 @@ class File:
         self._readers = Readers(path)
         self._watcher = Watcher(path, self._changed, self._trouble)
 
+    @classmethod
+    async def open(cls, path: Path, telemetry: Telemetry) -> Self:
+        """Open the file off the event loop; a caller that is cancelled meanwhile leaves nothing open."""
+        opening = asyncio.get_running_loop().run_in_executor(None, lambda: cls(path.absolute(), telemetry))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                await opening.result().close()
+            raise
+
     async def write(self, work: Work[T], *, bulk: bool = False) -> T:
         """Do this work in a transaction that is durable on return; `bulk` work lets single puts go first."""
         return await self._writer.run(work, bulk=bulk)
@@ -74,16 +85,6 @@ class File:
         found = await self.read(lambda db: db.execute("SELECT count(*) FROM embedq_control").fetchone())
         if not found or identity != file_identity(self.path):
             raise StoreUnusable(f"{self.path} was replaced by another file: restart")
-
-    def write_on(self, connection: object, work: Work[T]) -> T:
-        """Do this work on the caller's own connection, in the caller's transaction and thread."""
-        if not isinstance(connection, sqlite3.Connection):
-            raise TypeError(f"connection must be a sqlite3.Connection, not {type(connection).__name__}")
-        transaction = Transaction(connection, clock())
-        with transaction.savepoint("embedq"):
-            answer = work(transaction)
-            transaction.flush_words()
-        return answer
 
     async def close(self) -> None:
         """Finish accepted work, save the search index, and close files and threads."""

@@ -1,6 +1,5 @@
 """One SQLite file as queue only, or as corpus only."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,7 +25,17 @@ from embedq.policy.jobs import RecordAnswer
 from embedq.policy.tenants import owned
 from embedq.policy.texts import Limits
 from embedq.stores.belonging import refuse_other_corpus
-from embedq.stores.sqlite import collections, deleting, embedding, index_rows, keeping, putting, references, settling
+from embedq.stores.sqlite import (
+    callers,
+    collections,
+    deleting,
+    embedding,
+    index_rows,
+    keeping,
+    putting,
+    references,
+    settling,
+)
 from embedq.stores.sqlite.corpus import SqliteRecords
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.jobs import SqliteQueue
@@ -42,7 +51,7 @@ RecordName = tuple[str, RecordId]
 
 async def open_with_records(path: Path, telemetry: Telemetry) -> File:
     """Open or create a file that holds records; a queue-only file is refused."""
-    file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry))
+    file = await File.open(path, telemetry)
     try:
         await file.read(lambda db: references.refuse_queue(db, path))
     except BaseException:
@@ -63,7 +72,7 @@ class SqliteJobStore(SqliteQueue, SqlitePlaces, SqliteJobs):
     @classmethod
     async def open(cls, path: Path, *, telemetry: Telemetry | None = None) -> Self:
         """Open or create the file."""
-        file = await asyncio.to_thread(lambda: File(path.absolute(), telemetry or Telemetry()))
+        file = await File.open(path, telemetry or Telemetry())
         try:
             await file.write(lambda tx: references.claim(tx, path))
         except BaseException:
@@ -189,7 +198,7 @@ class SqliteCorpusStore(SqliteRecords):
         def work(tx: Transaction) -> list[Written]:
             return putting.write(tx, collection, records, self._limits, stamp(now, tx.now))
 
-        return await self._file.write(work) if connection is None else self._file.write_on(connection, work)
+        return await self._file.write(work) if connection is None else await callers.write_on(connection, work)
 
     async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Written:
         """See `ports.RecordWriting`."""

@@ -29,7 +29,7 @@ class Readers:
     async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Read in one snapshot. Callable from any event loop."""
         if self._closed:
-            raise StoreError("the store is closed")
+            raise StoreError("the store is closed: open it again")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, read)
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class Writer:
         call = _Call(work, bulk, loop, loop.create_future())
         with self._closing:  # a call that is queued after the last one would never be answered
             if self._closed:
-                raise StoreError("the store is closed")
+                raise StoreError("the store is closed: open it again")
             self._calls.put(call)
         answer: T = await call.future  # a cancelled caller misses the answer; the work is done anyway
         return answer

@@ -37,6 +37,14 @@ class LimitFacts(Stage):
         assert [lease.space for lease in leased.leases] == [free]
         assert (after.leases, after.again_after) == ((), MINUTE)
 
+    async def test_a_space_that_no_collection_has_has_no_budget(self, store: Store) -> None:
+        """There is nothing to share it with, and nowhere to note it."""
+        nobodys = SpaceId("nobody:has@0/1")
+
+        waits = [await store.take(nobodys, ONE_A_MINUTE, now=NOON) for _ in range(2)]
+
+        assert waits == [timedelta(0), timedelta(0)]
+
     async def test_a_space_is_leased_again_when_its_budget_refills(self, store: Store) -> None:
         """Not a moment before, and then at once."""
         limited = await space_of(store)

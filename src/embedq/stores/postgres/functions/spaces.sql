@@ -81,7 +81,7 @@ BEGIN
   moment := moment_of(p_now);
   IF s.held_until > moment AND s.held_since <= moment + interval '1 second' THEN
     RETURN s.held_until - moment;
-  ELSIF p_interval IS NULL THEN
+  ELSIF p_interval IS NULL OR s.id IS NULL THEN  -- no collection has this space yet
     RETURN interval '0';
   END IF;
   DELETE FROM request r WHERE r.space = p_space
