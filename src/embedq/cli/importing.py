@@ -18,7 +18,7 @@ from embedq.cli.files import Layout, Line, at_lines, batches, lines, opened
 from embedq.cli.output import console, say
 from embedq.cli.remote import RemoteQueue
 from embedq.client.intake import fits
-from embedq.errors import Invalid, NotFound
+from embedq.errors import Invalid
 from embedq.model import EmbeddingStatus, Receipt
 from embedq.operator.report import counted
 from embedq.policy.texts import MAX_BATCH
@@ -145,17 +145,10 @@ async def _delete_others(app: App, collection: str, keep: set[str]) -> int:
         page = await app.client.records(collection, limit=MAX_BATCH, cursor=cursor)
         others = [record.id for record in page.items if record.id not in keep]
         if others:
-            deleted += await _delete(app, collection, others)
+            deleted += len(await app.client.delete(collection, others))
         cursor = page.next_cursor
         if cursor is None:
             return deleted
-
-
-async def _delete(app: App, collection: str, ids: Sequence[str]) -> int:
-    try:
-        return len(await app.client.delete(collection, ids))
-    except NotFound:  # another caller deleted it meanwhile
-        return 0
 
 
 @asynccontextmanager
