@@ -9,14 +9,19 @@ import typer
 from typer.core import TyperGroup
 
 from embedq import __version__
-from embedq.cli import attach, bench, data, dead, doctor, queue, running
+from embedq.cli import attach, bench, collections, data, dead, doctor, queue, running, search
 from embedq.cli.output import complain
 from embedq.errors import EmbedqError
 
 RUN, DATA, TABLES, OPERATE = "Run", "Records", "Tables", "Operate"
 PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     RUN: {"up": running.up, "serve": running.serve, "work": running.work, "init": running.init},
-    DATA: {"put": data.put, "import": data.import_, "search": data.search, "collections": data.collections},
+    DATA: {
+        "put": data.put,
+        "import": data.import_,
+        "search": search.search,
+        "collections": collections.collections,
+    },
     TABLES: {"attach": attach.attach, "detach": attach.detach, "attachments": attach.attachments},
     OPERATE: {
         "status": queue.status,
