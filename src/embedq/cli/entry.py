@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from embedq import __version__
-from embedq.cli import attach, bench, collections, data, dead, doctor, queue, running, search
+from embedq.cli import attach, bench, collections, data, dead, doctor, draining, queue, running, search
 from embedq.cli.output import complain
 from embedq.errors import EmbedqError
 
@@ -28,7 +28,7 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "jobs": queue.jobs,
         "pause": queue.pause,
         "resume": queue.resume,
-        "drain": queue.drain,
+        "drain": draining.drain,
         "retry-failed": queue.retry_failed,
         "requeue-stale": queue.requeue_stale,
         "repair": queue.repair,
