@@ -17,8 +17,8 @@ def test_the_version_and_the_help(shell: Shell) -> None:
     page = shell.run("--help").stdout
 
     for word in ("up", "serve", "work", "init", "put", "import", "search", "status", "jobs", "dead", "retry-failed",
-                 "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections", "bench",
-                 "attach", "detach", "attachments"):  # fmt: skip
+                 "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections", "bench", "declare",
+                 "get", "list", "delete", "drop", "export", "cancel", "attach", "detach", "attachments"):  # fmt: skip
         assert f" {word} " in page
     for later in ("migrate", "mcp"):
         assert f" {later} " not in page

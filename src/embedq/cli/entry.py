@@ -9,23 +9,28 @@ import typer
 from typer.core import TyperGroup
 
 from embedq import __version__
-from embedq.cli import attach, bench, collections, data, dead, doctor, draining, queue, running, search
+from embedq.cli import attach, bench, collections, data, dead, doctor, draining, queue, records, running, search
 from embedq.cli.output import complain
 from embedq.errors import EmbedqError
 
-RUN, DATA, TABLES, OPERATE = "Run", "Records", "Tables", "Operate"
+RUN, DATA, COLLECTIONS, TABLES, OPERATE = "Run", "Records", "Collections", "Tables", "Operate"
 PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     RUN: {"up": running.up, "serve": running.serve, "work": running.work, "init": running.init},
     DATA: {
         "put": data.put,
         "import": data.import_,
         "search": search.search,
-        "collections": collections.collections,
+        "get": records.get,
+        "list": records.list_,
+        "delete": records.delete,
+        "export": records.export,
     },
+    COLLECTIONS: {"declare": collections.declare, "collections": collections.collections, "drop": collections.drop},
     TABLES: {"attach": attach.attach, "detach": attach.detach, "attachments": attach.attachments},
     OPERATE: {
         "status": queue.status,
         "jobs": queue.jobs,
+        "cancel": queue.cancel,
         "pause": queue.pause,
         "resume": queue.resume,
         "drain": draining.drain,
