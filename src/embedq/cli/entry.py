@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from embedq import __version__
 from embedq.cli import attach, bench, collections, data, dead, doctor, draining, queue, records, running, search
 from embedq.cli.output import complain
+from embedq.cli.streams import accept_all, drop_output
 from embedq.errors import EmbedqError
 
 RUN, DATA, COLLECTIONS, TABLES, OPERATE = "Run", "Records", "Collections", "Tables", "Operate"
@@ -93,6 +94,15 @@ def _embedq(
 
 def main() -> None:
     """Run the command line; embedq's own errors are printed as one message, without a traceback."""
+    accept_all()
+    try:
+        _run()
+    except BrokenPipeError:  # whoever read the output has enough
+        drop_output()
+        sys.exit(1)
+
+
+def _run() -> None:
     try:
         commands(prog_name="embedq")
     except EmbedqError as error:
@@ -101,3 +111,5 @@ def main() -> None:
     except TimeoutError as error:
         complain(str(error) or "it took too long")
         sys.exit(1)
+    finally:
+        sys.stdout.flush()
