@@ -1,6 +1,6 @@
 """The kinds of error. Adapters translate theirs into these and keep the original as the cause."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import ClassVar
 
@@ -88,6 +88,11 @@ class Conflict(Refused):
     """It conflicts with stored data: another tenant's id, another embedder over existing records."""
 
     code = "conflict"
+
+    def __init__(self, message: str, *, records: Collection[str] = ()) -> None:
+        """Keep the ids of the records that conflict."""
+        super().__init__(message)
+        self.records = frozenset(records)
 
 
 class TooLarge(Refused):

@@ -1,5 +1,6 @@
-"""One JSON line per event. It never contains keys; texts only as length and hash, unless configured."""
+"""One line per event, as JSON or for people. It has no keys; texts only as length and hash, unless configured."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from embedq.policy.printable import safe_json
+from embedq.policy.printable import literal, safe_json, writes_unicode
 from embedq.telemetry import Event, Facts
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
@@ -29,13 +30,19 @@ class Journal:
         level: str = "info",
         log_text: bool = False,
         secrets: Iterable[str] = (),
+        form: str = "auto",
     ) -> None:
-        """Write events of at least this level to this stream (stderr if none), without these secrets."""
+        """Write events of at least this level to this stream (stderr if none), without these secrets.
+
+        The form is `json`, `text`, or `auto`: text on a terminal, else JSON.
+        """
+        target = stream or sys.stderr
         self._least = LEVELS[level]
         self._log_text = log_text
         self._secrets = tuple(secret for secret in secrets if len(secret) >= LEAST_SECRET)
-        self._render: Callable[..., Any] = structlog.processors.JSONRenderer(ensure_ascii=False)
-        self._logger = structlog.WriteLogger(stream or sys.stderr)
+        is_text = form == "text" or (form == "auto" and _is_terminal(target))
+        self._render: Callable[[str, dict[str, Any]], str] = _text(target) if is_text else _json(target)
+        self._logger = structlog.WriteLogger(target)
 
     def __call__(self, event: Event, level: str, facts: Facts) -> None:
         """Write one event."""
@@ -48,7 +55,7 @@ class Journal:
         }
         line |= {name: self._fact(name, value) for name, value in facts.items()}
         try:
-            self._logger.msg(safe_json(self._render(None, level, line)))
+            self._logger.msg(self._render(level, line))
         except (OSError, ValueError):  # a full disk or a closed terminal must not stop the queue
             return
 
@@ -72,6 +79,33 @@ class Journal:
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         return text.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be encoded
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return not stream.closed and stream.isatty()
+
+
+def _json(stream: TextIO) -> Callable[[str, dict[str, Any]], str]:
+    render = structlog.processors.JSONRenderer(ensure_ascii=not writes_unicode(stream))
+    return lambda level, line: safe_json(str(render(None, level, line)))
+
+
+def _text(stream: TextIO) -> Callable[[str, dict[str, Any]], str]:
+    """Write lines for people: a fact is on the event's line, except for a stack."""
+    colours = _is_terminal(stream) and not os.environ.get("NO_COLOR")
+    render = structlog.dev.ConsoleRenderer(colors=colours, sort_keys=False)
+
+    def written(level: str, line: dict[str, Any]) -> str:
+        shown = {name: _printable(name, value) for name, value in line.items()}
+        return str(render(None, level, shown))
+
+    return written
+
+
+def _printable(name: str, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return literal(value) if name == "stack" else literal(value).replace("\n", " ")
 
 
 def _named(value: object) -> object:

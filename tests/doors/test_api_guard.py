@@ -11,10 +11,8 @@ READS = [
     ("GET", "/collections"),
     ("GET", "/admin/queue/status"),
     ("GET", "/metrics"),
-    ("GET", "/openapi.json"),
-    ("GET", "/docs"),
-    ("GET", "/docs/swagger-ui.css"),
 ]
+OPEN = ["/", "/docs", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/docs/docs.js", "/openapi.json"]
 WRITES = [
     ("PUT", "/collections/notes"),
     ("DELETE", "/collections/notes"),
@@ -42,6 +40,46 @@ async def test_every_route_asks_for_a_key(make: Make, method: str, path: str) ->
         answer = await http.request(method, path, headers=headers)
         problem(answer, 401, "unauthorized")
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("path", OPEN)
+async def test_a_browser_opens_the_docs_before_it_has_a_key(make: Make, path: str) -> None:
+    """The pages and what they load need no key, and hold no data: they are the same for everybody."""
+    world = await make(**KEYS)
+    stranger = await world.http.get(path)
+
+    await world.client.put("hidden-name", [{"id": "a", "text": "hidden text"}])
+
+    assert stranger.status_code == 200
+    assert (await world.http.get(path, headers=KEY)).content == stranger.content
+    assert b"hidden" not in (await world.http.get("/", headers=KEY)).content
+
+
+async def test_the_docs_take_the_key(make: Make) -> None:
+    """The schema names the bearer key, so that the page asks for it and sends it; what is open is said to be so."""
+    schema = (await (await make(**KEYS)).http.get("/openapi.json")).json()
+
+    assert schema["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
+    assert schema["security"] == [{"key": []}]
+    assert schema["paths"]["/health"]["get"]["security"] == [{}, {"key": []}]
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+async def test_no_site_can_frame_the_pages(make: Make, path: str) -> None:
+    """Who types a key into the page types it into no other site's frame, and no foreign script runs there."""
+    policy = (await (await make(**KEYS)).http.get(path, headers={"Accept": "text/html"})).headers[
+        "Content-Security-Policy"
+    ]
+
+    assert "frame-ancestors 'none'" in policy
+    assert "script-src" not in policy
+    assert policy.startswith("default-src 'none';" if path == "/" else "default-src 'self';")
+
+
+@pytest.mark.parametrize("path", OPEN)
+async def test_without_a_key_the_pages_too_are_for_this_machine(http: AsyncClient, path: str) -> None:
+    """A foreign name is refused there as everywhere."""
+    problem(await http.get(path, headers={"Host": "evil.example"}), 403, "forbidden")
 
 
 @pytest.mark.parametrize("key", ["", "full-ke", "full-keys", "FULL-KEY", "full", "read-ke", "full-key read-key"])

@@ -73,6 +73,20 @@ async def test_the_page_is_served(http: AsyncClient) -> None:
     assert "default-src 'self';" in page.headers["Content-Security-Policy"]
 
 
+async def test_the_address_says_what_is_here(http: AsyncClient) -> None:
+    """A browser gets a page whose links lead somewhere, a program gets JSON with the same."""
+    page = await http.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    facts = await http.get("/")
+
+    assert "text/html" in page.headers["Content-Type"]
+    assert "<script" not in page.text
+    assert facts.json()["name"] == "embedq"
+    links = re.findall(r'<a href="([^"]+)"', page.text)
+    for link in [f"/{link}" for link in links] + [facts.json()[name] for name in ("docs", "openapi", "health")]:
+        assert (await http.get(link)).status_code == 200, link
+    assert facts.headers["Vary"] == page.headers["Vary"] == "Accept"
+
+
 @pytest.mark.parametrize("path", ["/redoc", "/docs/README.md", "/docs/..%2Fapplication.py", "/docs/oauth2-redirect"])
 async def test_the_page_serves_nothing_else(http: AsyncClient, path: str) -> None:
     """Only what the page is made of can be had."""

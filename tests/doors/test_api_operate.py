@@ -175,6 +175,17 @@ async def test_pause_holds_until_resume(world: World) -> None:
     assert len(await world.lease()) == 1
 
 
+async def test_a_drain_does_not_wait_for_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no worker runs it is answered long before its time, with what to do."""
+    monkeypatch.setattr("embedq.operator.draining.GRACE", 0.1)
+    await world.http.post("/collections/notes/records", json={"id": "a", "text": "x"})
+
+    answer = (await world.http.post("/admin/queue/drain?timeout=120")).json()
+
+    assert (answer["status"], answer["pending"], answer["processing"]) == ("no_worker", 1, 0)
+    assert "`embedq work`" in answer["reason"]
+
+
 async def test_drain_says_how_it_ended(world: World) -> None:
     """Drain times out while work is left, ends when there is none, and while paused waits for leased jobs only."""
     await put(world.http, "a")

@@ -18,7 +18,8 @@ def test_the_version_and_the_help(shell: Shell) -> None:
 
     for word in ("up", "serve", "work", "init", "put", "import", "search", "embed", "status", "jobs", "dead",
                  "retry-failed", "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections",
-                 "bench", "attach", "detach", "attachments"):  # fmt: skip
+                 "bench", "declare", "get", "list", "delete", "drop", "export", "cancel", "attach", "detach",
+                 "attachments"):  # fmt: skip
         assert f" {word} " in page
     for later in ("migrate", "mcp"):
         assert f" {later} " not in page
@@ -27,7 +28,9 @@ def test_the_version_and_the_help(shell: Shell) -> None:
 @pytest.mark.parametrize(
     "words",
     [("nonsense",), ("put",), ("jobs", "--status", "silly"), ("dead", "replay"), ("search", "c", "q", "-k", "0"),
-     ("put", "c", "f", "--format", "xml"), ("drain", "--timeout", "x"), ("dead", "list", "--reason", "cancelled")],
+     ("put", "c", "f", "--format", "xml"), ("put", "c", "f.csv", "--types", "a=date"),
+     ("put", "c", "f", "--types", "a=text"), ("delete", "c"), ("delete", "c", "a", "--from", "f"), ("drop", "c"),
+     ("export", "c", "--json"), ("cancel",), ("drain", "--timeout", "x"), ("dead", "list", "--reason", "cancelled")],
 )  # fmt: skip
 def test_wrong_usage_is_two(shell: Shell, words: tuple[str, ...]) -> None:
     """What cannot be understood ends with 2 and says so on stderr."""
@@ -75,7 +78,14 @@ def test_put_claims_nothing_that_it_did_not_do(shell: Shell) -> None:
     """It says nothing of deleting and draining; a text that waits already is to be embedded, whoever queued it."""
     file = shell.write("notes.jsonl", *notes(3))
 
-    assert shell.facts("put", "notes", file) == {"records": 3, "queued": 3, "unchanged": 0}
+    assert shell.facts("put", "notes", file) == {
+        "records": 3,
+        "queued": 3,
+        "unchanged": 0,
+        "workers": 0,
+        "rejected": 0,
+        "rejects": None,
+    }
     assert "3 to embed, 0 with nothing to do" in shell.run("put", "notes", file).stdout
 
 
@@ -97,7 +107,7 @@ def test_put_reads_csv_from_stdin(shell: Shell) -> None:
 
     [hit] = shell.facts("search", "books", "loom", "-m", "keyword", "-f", "year=1843")["hits"]
 
-    assert (hit["id"], hit["attributes"]) == ("1", {"year": "1843"})
+    assert (hit["id"], hit["attributes"]) == ("1", {"year": 1843})
 
 
 def test_a_bad_line_is_named_and_its_batch_not_stored(shell: Shell) -> None:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from embedq.cli.files import Layout, Line, at_lines, batches, layout_of, lines, opened
-from embedq.cli.importing import read_filter
+from embedq.cli.columns import Guess, Kind
+from embedq.cli.csvfiles import with_types
+from embedq.cli.files import Line, at_lines, batches, entries, lines, opened
+from embedq.cli.layout import Layout, layout_of
+from embedq.cli.search import read_filter
 from embedq.errors import Invalid
 
 
@@ -50,14 +53,16 @@ def test_csv_makes_the_other_columns_attributes() -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("id,text\na,b,c\n", "line 2: it has not as many cells"),
-        ("id,text\na\n", "line 2: it has not as many cells"),
+        ("id,text\na,b,c\n", "line 2: it has 3 cells, the header has 2"),
+        ("id,text\n\na\n", "line 3: it has 1 cells, the header has 2"),
+        (b"id,text\na,\xff\n", "line 2: no valid UTF-8"),
+        ("id,text,id\na,b,c\n", "line 1: two columns are named 'id'"),
         ("key,text\na,b\n", "line 1: there is no column 'id'"),
         ("", "line 1: there is no column 'id'"),
         ('id,text\na,"open\n', "no valid CSV"),
     ],
 )
-def test_a_bad_csv_line_is_named(content: str, what: str) -> None:
+def test_a_bad_csv_line_is_named(content: str | bytes, what: str) -> None:
     """A row that does not fit its header is no record."""
     with pytest.raises(Invalid, match=what):
         read(content, Layout(separator=","))
@@ -70,13 +75,157 @@ def test_keys_of_json_lines_can_be_named_too() -> None:
     assert line.record == {"id": "7", "text": "x", "attributes": {"n": 1}}
 
 
+def test_a_flat_object_is_a_record() -> None:
+    """A record's own fields are what they are, a number may be the id, and every other field is an attribute."""
+    [line] = read('{"id": 1, "text": "x", "title": "Loom", "price": 3.5, "tenant": "t", "priority": 0}\n')
+
+    assert line.record == {
+        "id": "1",
+        "text": "x",
+        "attributes": {"title": "Loom", "price": 3.5},
+        "tenant": "t",
+        "priority": 0,
+    }
+
+
+def test_fields_beside_attributes_join_them() -> None:
+    """Both ways to write an attribute may be mixed, but none may be written twice."""
+    [line] = read('{"id": "a", "attributes": {"n": 1}, "m": null}\n')
+
+    assert line.record == {"id": "a", "attributes": {"n": 1, "m": None}}
+    with pytest.raises(Invalid, match="line 1: 'n' stands in `attributes` and beside it"):
+        read('{"id": "a", "attributes": {"n": 1}, "n": 2}\n')
+    with pytest.raises(Invalid, match="line 1: `attributes` must be an object, not list"):
+        read('{"id": "a", "attributes": [1]}\n')
+
+
+def test_text_is_an_attribute_where_texts_are_made_from_attributes() -> None:
+    """A collection with `text_from` has no text of its own, so a column of that name is one like the others."""
+    [line] = read('{"id": "a", "title": "x", "text": "y"}\n', Layout(own_text=False))
+
+    assert line.record == {"id": "a", "attributes": {"title": "x", "text": "y"}}
+
+
+def test_an_exported_vector_is_no_attribute() -> None:
+    """What `export --vectors` adds does not come back as data."""
+    [line] = read('{"id": "a", "text": "x", "_embedding": {"space": "fake", "vector": [1.0]}}\n')
+
+    assert line.record == {"id": "a", "text": "x"}
+
+
+def kind_of(*cells: str) -> Kind:
+    guess = Guess()
+    for cell in cells:
+        guess.add(cell)
+    return guess.kind
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (("1", "-20", "0", ""), Kind.NUMBER),
+        (("3.5", "10", "0.25"), Kind.NUMBER),
+        (("3.50", "10.00"), Kind.NUMBER),
+        (("1.1", "1.10"), Kind.TEXT),  # versions
+        (("007", "8"), Kind.TEXT),
+        (("+5",), Kind.TEXT),
+        (("-0",), Kind.TEXT),
+        (("-0.0",), Kind.TEXT),
+        (("1e5",), Kind.TEXT),
+        (("NaN",), Kind.TEXT),
+        (("1_000",), Kind.TEXT),
+        (("1 ",), Kind.TEXT),
+        (("\u0663",), Kind.TEXT),
+        (("999999999999999",), Kind.NUMBER),
+        (("9007199254740993",), Kind.TEXT),
+        (("0.1234567890123456",), Kind.TEXT),
+        (("1", "x"), Kind.TEXT),
+        (("true", "False", ""), Kind.BOOLEAN),
+        (("true", "1"), Kind.TEXT),
+        (("yes", "no"), Kind.TEXT),
+        (("", ""), Kind.TEXT),
+    ],
+)
+def test_a_columns_type_loses_nothing(cells: tuple[str, ...], kind: Kind) -> None:
+    """Cells become numbers or booleans only if no two different ones become the same value."""
+    assert kind_of(*cells) is kind
+
+
+def test_one_odd_cell_makes_the_whole_column_text() -> None:
+    """Values of one column compare alike: the type is that of all its cells, and an empty one is null."""
+    content = b"id,n,size\na,1,1\nb,2,\nc,x,3\n"
+    layout = with_types(io.BytesIO(content), Layout(separator=","))
+
+    found = [line.record["attributes"] for line in read(content, layout)]
+
+    assert found == [{"n": "1", "size": 1}, {"n": "2", "size": None}, {"n": "x", "size": 3}]
+
+
+def test_a_bad_row_does_not_decide_types() -> None:
+    """Rows that will be refused are not looked at."""
+    content = b'id,n\na,1\nb,x,y\nc,"open"x\nd,2\n'
+
+    assert with_types(io.BytesIO(content), Layout(separator=",")).types == {"n": Kind.NUMBER}
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "value"),
+    [
+        ("007", Kind.NUMBER, 7),
+        ("3.50", Kind.NUMBER, 3.5),
+        ("1e3", Kind.NUMBER, 1000.0),
+        ("1", Kind.BOOLEAN, True),
+        ("No", Kind.BOOLEAN, False),
+        ("42", Kind.TEXT, "42"),
+        ("", Kind.NUMBER, None),
+        ("", Kind.TEXT, None),
+    ],
+)
+def test_a_type_that_is_named_wins(cell: str, kind: Kind, value: object) -> None:
+    """Who names a type means it, whatever the cells look like."""
+    layout = with_types(io.BytesIO(f"id,c\na,{cell}\n".encode()), Layout(separator=",", types={"c": kind}))
+
+    [line] = read(f"id,c\na,{cell}\n", layout)
+
+    assert line.record["attributes"] == {"c": value}
+
+
+@pytest.mark.parametrize("cell", ["x", "1e999", "9" * 30, "1_000", "nan"])
+def test_a_cell_that_is_not_of_the_named_type_is_a_bad_line(cell: str) -> None:
+    """It is named by line and column, and nothing is guessed."""
+    layout = Layout(separator=",", types={"price": Kind.NUMBER})
+
+    with pytest.raises(Invalid, match=r"line 2: column 'price': .* is no number"):
+        read(f"id,price\na,{cell}\n", layout)
+
+
+def test_a_type_of_a_column_that_is_not_there_is_refused() -> None:
+    """A typing slip does not go unnoticed."""
+    with pytest.raises(Invalid, match="line 1: there is no column 'prize'"):
+        with_types(io.BytesIO(b"id,price\n"), Layout(separator=",", types={"prize": Kind.NUMBER}))
+
+
+def test_a_csv_row_after_a_bad_one_is_read() -> None:
+    """A broken row costs itself only, and each is known by the number of its first line."""
+    content = b'id,text\na,"two\nlines"\nb,"x"y\nc,\xff\nd,ok\n'
+
+    found = list(entries(io.BytesIO(content), Layout(separator=",")))
+
+    assert [(entry.number, type(entry).__name__) for entry in found] == [
+        (2, "Line"),
+        (4, "BadLine"),
+        (5, "BadLine"),
+        (6, "Line"),
+    ]
+    assert found[2].raw == b"c,\xff\n"
+
+
 def test_the_format_is_told_by_name_or_option() -> None:
     """What is asked for wins over the file's name."""
-    none = {"id_column": None, "text_column": None}
-    assert layout_of("a.CSV", form=None, **none).separator == ","
-    assert layout_of("a.tsv", form=None, **none).separator == "\t"
-    assert layout_of("-", form=None, **none).separator is None
-    assert layout_of("a.csv", form="jsonl", **none).separator is None
+    assert layout_of("a.CSV", form=None).separator == ","
+    assert layout_of("a.tsv", form=None).separator == "\t"
+    assert layout_of("-", form=None).separator is None
+    assert layout_of("a.csv", form="jsonl").separator is None
 
 
 def test_problems_are_said_by_line() -> None:

@@ -9,11 +9,12 @@ from rich.console import Console
 from tests.doors.conftest import Shell
 from tests.doors.test_cli import notes
 
-from embedq.cli.output import console, literal, print_json
+from embedq.cli.output import console, print_json
 from embedq.cli.statuspage import page
 from embedq.cli.tables import Column, table
 from embedq.model import Counts, Health, HealthReport, Process, Worker, WorkerId, WorkerInfo
 from embedq.operator import QueueStatus
+from embedq.policy.printable import literal
 
 LONG = "knowledge-base-of-the-weavers-guild"
 

@@ -84,6 +84,28 @@ def test_up_serves_embeds_and_leaves_cleanly(tmp_path: Path, number: signal.Sign
     assert told[-2:] == ["stopping", "stopped"]
 
 
+@pytest.mark.parametrize("key", ["", "a-key;-with-'odd'-\"signs\"-$HOME"], ids=["open", "keyed"])
+def test_the_commands_of_the_banner_work(tmp_path: Path, key: str) -> None:
+    """Copied from the screen into a shell, they write a record and find it, with a key too, which is not shown."""
+    variables = {"EMBEDQ_API_KEY": key} if key else {}
+    with running(tmp_path, "up", "--port", "0", **variables) as process:
+        assert process.stdout is not None
+        shown = "".join(iter(process.stdout.readline, "Ctrl-C leaves cleanly. The log follows.\n"))
+        typed = [line.strip() for line in shown.splitlines() if line.strip().startswith("curl ")]
+        answers = [
+            json.loads(
+                subprocess.run(["sh", "-c", f"{line} -s"], env=os.environ | variables, stdout=-1, check=True).stdout
+            )
+            for line in typed
+        ]
+
+    assert [sorted(answer) for answer in answers] == [
+        ["embedding_status", "id", "job_id"],
+        ["freshness", "hits", "mode_used", "reason"],
+    ]
+    assert not key or key not in shown + (tmp_path / "log").read_text()
+
+
 def test_serve_and_work_share_a_database(tmp_path: Path) -> None:
     """The API in one process, workers in another: what one writes the other embeds."""
     with running(tmp_path, "serve", "--port", "0") as api, running(tmp_path, "work", "--workers", "1") as worker:

@@ -136,7 +136,7 @@ async def test_a_text_made_from_attributes_has_the_same_bound(tmp_path: Path) ->
 
 
 async def test_records_are_read_changed_and_deleted(eq: embedq.EmbedQ) -> None:
-    """Ids of any kind work; a deleted record is gone, and a second deletion says so."""
+    """Ids of any kind work, and a deleted record is gone."""
     odd = "a/b c?😀"
     await eq.put("notes", [{"id": odd, "text": "one", "attributes": {"n": 1}, "tenant": "t"}])
 
@@ -147,9 +147,16 @@ async def test_records_are_read_changed_and_deleted(eq: embedq.EmbedQ) -> None:
     assert await eq.delete("notes", [odd]) == [odd]
     with pytest.raises(NotFound):
         await eq.get("notes", odd)
-    with pytest.raises(NotFound):
-        await eq.delete("notes", [odd])
-    assert await eq.delete("notes", [odd, "other"]) == []
+
+
+@pytest.mark.parametrize("purge", [False, True])
+async def test_a_delete_says_which_ids_existed(eq: embedq.EmbedQ, *, purge: bool) -> None:
+    """One absent id is answered like several: with the list of those that existed, and no error."""
+    await eq.put("notes", [{"id": "a", "text": "one"}])
+
+    assert await eq.delete("notes", ["gone"], purge=purge) == []
+    assert await eq.delete("notes", ["gone", "lost"], purge=purge) == []
+    assert await eq.delete("notes", ["gone", "a"], purge=purge) == ["a"]
 
 
 async def test_lists_have_limits_and_cursors(eq: embedq.EmbedQ) -> None:

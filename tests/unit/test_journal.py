@@ -89,3 +89,63 @@ def test_a_line_is_safe_to_print() -> None:
 
     assert json.loads(stream.getvalue())["collection"] == "n\u202e1\x9b31m\x7f"
     assert stream.getvalue().rstrip("\n").isprintable()
+
+
+class Screen(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("form", "stream", "is_json"),
+    [
+        ("auto", Screen, False),
+        ("auto", io.StringIO, True),
+        ("json", Screen, True),
+        ("text", io.StringIO, False),
+    ],
+)
+def test_people_read_text_and_programs_json(form: str, stream: type[io.StringIO], *, is_json: bool) -> None:
+    """A terminal gets readable lines and a pipe JSON, unless the setting says otherwise."""
+    target = stream()
+    Journal(stream=target, form=form)(Event.SETTLED, "warning", {"jobs": 3, "error": "two\nlines"})
+
+    [line] = target.getvalue().splitlines()
+    assert line.startswith("{") == is_json
+    assert "settled" in line
+    assert is_json or "two lines" in line
+
+
+def test_a_text_line_keeps_secrets_and_steers_nothing() -> None:
+    """Keys and texts stay out of it as of JSON, and no fact controls the terminal or looks like another line."""
+    target = Screen()
+    journal = Journal(stream=target, form="text", secrets=["sk-secret-123"])
+    facts = {
+        "text": "private words",
+        "error": "sk-secret-123 \x1b[2J",
+        "deep": {"a": "\x1b[2J"},
+        "stack": "at one\nat two",
+    }
+
+    journal(Event.JOB_FAILED, "error", facts)
+
+    shown = target.getvalue()
+    assert "sk-secret-123" not in shown
+    assert "private" not in shown
+    assert "\x1b[2J" not in shown
+    assert shown.endswith("at one\nat two\n")
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_line_is_written_where_letters_are_missing(form: str) -> None:
+    """A stream of ASCII loses no line, and JSON reads back as it was."""
+    raw = io.BytesIO()
+    target = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace" if form == "text" else "strict")
+    Journal(stream=target, form=form)(Event.JOB_FAILED, "error", {"error": "Ä 織機"})
+    target.flush()
+
+    assert raw.getvalue().isascii()
+    assert form == "text" or json.loads(raw.getvalue())["error"] == "Ä 織機"

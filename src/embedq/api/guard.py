@@ -11,6 +11,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from embedq.api.problems import FORBIDDEN, UNAUTHORIZED, answer
 
 OPEN_PATHS = frozenset({"/health", "/health/ready"})  # the second shows more to callers with a key
+OPEN_PAGES = frozenset(
+    {"/", "/docs", "/openapi.json"}
+)  # the same for everybody: a browser opens them before it has a key
+DOCS_PARTS = "/docs/"
 EMBED = "/embed"
 READ_METHODS = frozenset({"GET", "OPTIONS"})
 ODD = frozenset("@\\, \t")  # in no host that a browser sends; parsers disagree about them
@@ -51,7 +55,7 @@ class Guard:
         given = _header(scope, b"authorization")
         full, reads = _matches(given, self._keys.api), _matches(given, self._keys.read)
         scope[TRUSTED] = full or reads
-        if full or _path(scope) in OPEN_PATHS or (reads and _only_reads(scope)):
+        if full or _is_open(_path(scope)) or (reads and _only_reads(scope)):
             return None
         if reads:
             return answer(FORBIDDEN, "this is the read key: writing and operating need EMBEDQ_API_KEY")
@@ -72,6 +76,10 @@ class Guard:
 def _matches(given: bytes | None, key: str | None) -> bool:
     scheme, _, token = (given or b"").partition(b" ")
     return bool(key) and scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), (key or "").encode())
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS | OPEN_PAGES or path.startswith(DOCS_PARTS)
 
 
 def _only_reads(scope: Scope) -> bool:

@@ -69,7 +69,8 @@ async def start(
         make: Create or upgrade the database if necessary; False: a missing one is refused.
         retry_window: How long to retry while the database is unreachable.
     """
-    journal = Journal(level=level or settings.log_level, log_text=settings.log_text, secrets=settings.secrets())
+    lowest, form = level or settings.log_level, settings.log_format
+    journal = Journal(level=lowest, form=form, log_text=settings.log_text, secrets=settings.secrets())
     telemetry = Telemetry() if quiet else Telemetry(journal)
     place, startup = _place(settings, telemetry, make=make), StartupRetry(telemetry, retry_window)
     async with AsyncExitStack() as stack:

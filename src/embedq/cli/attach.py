@@ -12,12 +12,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from embedq.app import App, load
 from embedq.attachment import Attached
 from embedq.cli.options import Collection, Embedder, Json, Url, ask
-from embedq.cli.output import console, literal, one_line, print_json, say, warn
+from embedq.cli.output import console, one_line, print_json, say, warn
 from embedq.cli.tables import Cell, Column, table
 from embedq.client.tables import ELSEWHERE
 from embedq.errors import Invalid, NotFound
 from embedq.model import Counts
 from embedq.operator.report import counted
+from embedq.policy.printable import literal
 from embedq.shapes import collections as shapes
 
 Table = Annotated[str, typer.Argument(help="The table: NAME, or SCHEMA.NAME.", metavar="TABLE")]

@@ -9,27 +9,33 @@ import typer
 from typer.core import TyperGroup
 
 from embedq import __version__
-from embedq.cli import attach, bench, data, dead, doctor, queue, running
+from embedq.cli import attach, bench, collections, data, dead, doctor, draining, queue, records, running, search
 from embedq.cli.output import complain
+from embedq.cli.streams import accept_all, drop_output
 from embedq.errors import EmbedqError
 
-RUN, DATA, TABLES, OPERATE = "Run", "Records", "Tables", "Operate"
+RUN, DATA, COLLECTIONS, TABLES, OPERATE = "Run", "Records", "Collections", "Tables", "Operate"
 PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     RUN: {"up": running.up, "serve": running.serve, "work": running.work, "init": running.init},
     DATA: {
         "put": data.put,
         "import": data.import_,
-        "search": data.search,
-        "embed": data.embed,
-        "collections": data.collections,
+        "search": search.search,
+        "embed": search.embed,
+        "get": records.get,
+        "list": records.list_,
+        "delete": records.delete,
+        "export": records.export,
     },
+    COLLECTIONS: {"declare": collections.declare, "collections": collections.collections, "drop": collections.drop},
     TABLES: {"attach": attach.attach, "detach": attach.detach, "attachments": attach.attachments},
     OPERATE: {
         "status": queue.status,
         "jobs": queue.jobs,
+        "cancel": queue.cancel,
         "pause": queue.pause,
         "resume": queue.resume,
-        "drain": queue.drain,
+        "drain": draining.drain,
         "retry-failed": queue.retry_failed,
         "requeue-stale": queue.requeue_stale,
         "repair": queue.repair,
@@ -89,6 +95,15 @@ def _embedq(
 
 def main() -> None:
     """Run the command line; embedq's own errors are printed as one message, without a traceback."""
+    accept_all()
+    try:
+        _run()
+    except BrokenPipeError:  # whoever read the output has enough
+        drop_output()
+        sys.exit(1)
+
+
+def _run() -> None:
     try:
         commands(prog_name="embedq")
     except EmbedqError as error:
@@ -97,3 +112,5 @@ def main() -> None:
     except TimeoutError as error:
         complain(str(error) or "it took too long")
         sys.exit(1)
+    finally:
+        sys.stdout.flush()

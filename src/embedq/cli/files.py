@@ -1,46 +1,39 @@
 """Records from files: JSON lines or CSV, with their line numbers for error messages."""
 
-import csv
-import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
+from embedq.cli.csvfiles import Row, names_of, rows, typed
+from embedq.cli.layout import Layout, record_of
 from embedq.errors import Invalid
 from embedq.policy.texts import MAX_BATCH
 
-CSV_SUFFIXES = {".csv": ",", ".tsv": "\t"}
-MAX_CELL = 64 << 20
-OWN_FIELDS = ("priority", "tenant")  # columns with these names are not attributes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """Which columns mean what."""
-
-    id_column: str | None = None
-    text_column: str | None = None
-    separator: str | None = None  # None: JSON lines
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A record and its line number."""
+    """A record, its line number and the line itself."""
 
     number: int
     record: Mapping[str, Any]
+    raw: bytes = b""
 
 
-def layout_of(path: str, *, id_column: str | None, text_column: str | None, form: str | None) -> Layout:
-    """Determine the format by the option, or by the file's name."""
-    suffix = Path(path).suffix.lower()
-    separator = {"csv": ",", "tsv": "\t", "jsonl": None}[form] if form else CSV_SUFFIXES.get(suffix)
-    return Layout(id_column=id_column, text_column=text_column, separator=separator)
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no record, and why."""
+
+    number: int
+    reason: str
+    raw: bytes
 
 
 @contextmanager
@@ -57,12 +50,20 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         yield file
 
 
-def lines(file: IO[bytes], layout: Layout) -> Iterator[Line]:
-    """Read the records of a file, one at a time; raise Invalid at the first line that cannot be read."""
+def entries(file: IO[bytes], layout: Layout) -> Iterator[Line | BadLine]:
+    """Read a file line by line; a bad line does not end it, but a CSV header that does not fit raises Invalid."""
     yield from _csv(file, layout) if layout.separator else _json_lines(file, layout)
 
 
-def batches(found: Iterator[Line], size: int = MAX_BATCH) -> Iterator[list[Line]]:
+def lines(file: IO[bytes], layout: Layout) -> Iterator[Line]:
+    """Read the records of a file, one at a time; raise Invalid at the first bad line."""
+    for entry in entries(file, layout):
+        if isinstance(entry, BadLine):
+            raise Invalid(f"line {entry.number}: {entry.reason}")
+        yield entry
+
+
+def batches(found: Iterator[T], size: int = MAX_BATCH) -> Iterator[list[T]]:
     """Group records into batches."""
     while batch := list(islice(found, size)):
         yield batch
@@ -78,60 +79,37 @@ def at_lines(problem: Invalid, batch: list[Line]) -> Invalid:
     return Invalid("\n".join(named[:10]) + more)
 
 
-def _json_lines(file: IO[bytes], layout: Layout) -> Iterator[Line]:
+def _json_lines(file: IO[bytes], layout: Layout) -> Iterator[Line | BadLine]:
     for number, raw in enumerate(file, start=1):
-        if not raw.strip():
-            continue
-        try:
-            item = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as error:
-            raise Invalid(f"line {number}: no valid UTF-8 (byte {error.start})") from error
-        except (ValueError, RecursionError) as error:
-            raise Invalid(f"line {number}: no valid JSON ({error})") from error
-        if not isinstance(item, dict):
-            raise Invalid(f"line {number}: an object is needed, not {type(item).__name__}")
-        by_column = layout.id_column or layout.text_column
-        yield Line(number, _by_column(item, layout, number) if by_column else item)
+        if raw.strip():
+            yield _entry(number, raw, partial(_from_json, raw, layout))
 
 
-def _csv(file: IO[bytes], layout: Layout) -> Iterator[Line]:
-    csv.field_size_limit(MAX_CELL)
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    reader = csv.DictReader(text, delimiter=layout.separator or ",", strict=True)
+def _csv(file: IO[bytes], layout: Layout) -> Iterator[Line | BadLine]:
+    found = rows(file, layout)
+    names = names_of(found, layout)
+    for row in found:
+        yield _entry(row.number, row.raw, partial(_from_row, row, names, layout))
+
+
+def _entry(number: int, raw: bytes, read: Callable[[], dict[str, Any]]) -> Line | BadLine:
     try:
-        _check_header(reader.fieldnames or (), layout)
-        for row in reader:
-            if None in row or None in row.values():
-                raise Invalid(f"line {reader.line_num}: it has not as many cells as the header")
-            yield Line(reader.line_num, _by_column(row, layout, reader.line_num))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise Invalid(f"line {reader.line_num + 1}: no valid CSV ({error})") from error
-    finally:
-        text.detach()
+        return Line(number, read(), raw)
+    except Invalid as problem:
+        return BadLine(number, str(problem), raw)
 
 
-def _check_header(names: Any, layout: Layout) -> None:  # noqa: ANN401 csv does not say which sequence
-    wanted = [layout.id_column or "id", *([layout.text_column] if layout.text_column else [])]
-    for name in wanted:
-        if name not in names:
-            raise Invalid(f"line 1: there is no column {name!r} among {', '.join(names) or 'no columns at all'}")
+def _from_row(row: Row, names: Sequence[str], layout: Layout) -> dict[str, Any]:
+    return record_of(typed(names, row, layout), layout)
 
 
-def _by_column(row: Mapping[str, Any], layout: Layout, number: int) -> dict[str, Any]:
-    """Make a record from a row: the id, the text, and the rest as attributes."""
-    id_column, text_column = layout.id_column or "id", layout.text_column or "text"
-    if id_column not in row:
-        raise Invalid(f"line {number}: there is no {id_column!r}")
-    record: dict[str, Any] = {"id": _id(row[id_column])}
-    if row.get(text_column) is not None:
-        record["text"] = row[text_column]
-    record |= {name: row[name] for name in OWN_FIELDS if row.get(name)}
-    taken = {id_column, text_column, *OWN_FIELDS}
-    if rest := {name: value for name, value in row.items() if name not in taken}:
-        record["attributes"] = rest
-    return record
-
-
-def _id(value: object) -> object:
-    """Accept a number as an id in a file; records have string ids only."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def _from_json(raw: bytes, layout: Layout) -> dict[str, Any]:
+    try:
+        item = json.loads(raw.decode("utf-8-sig"))  # the first line may begin with a byte order mark
+    except UnicodeDecodeError as error:
+        raise Invalid(f"no valid UTF-8 (byte {error.start})") from error
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"no valid JSON ({error})") from error
+    if not isinstance(item, dict):
+        raise Invalid(f"an object is needed, not {type(item).__name__}")
+    return record_of(item, layout)

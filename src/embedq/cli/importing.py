@@ -1,29 +1,31 @@
-"""From files into a collection: put all, or replace all."""
+"""From files into a collection: put all."""
 
-import json
 import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from embedq.app import App
-from embedq.cli.files import Layout, Line, at_lines, batches, lines, opened
-from embedq.cli.output import console, say
-from embedq.cli.remote import RemoteQueue
-from embedq.client.intake import fits
-from embedq.errors import Invalid, NotFound
+from embedq.cli.csvfiles import with_types
+from embedq.cli.files import BadLine, Line, at_lines, batches, entries, opened
+from embedq.cli.layout import Layout
+from embedq.cli.output import console
+from embedq.cli.rejects import Rejects
+from embedq.errors import Conflict, Invalid
 from embedq.model import EmbeddingStatus, Receipt
 from embedq.operator.report import counted
-from embedq.policy.texts import MAX_BATCH
-from embedq.settings import without_passwords
-from embedq.shapes.records import Replaced, Written
+from embedq.shapes import records as shapes
+
+NO_TEXT = "nothing to embed: `text`"  # how the client says it
+NAME_IT = (
+    "Is the text in another field? Name it with --text-column, or first `embedq declare` which make it: --text-from."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,7 @@ class Tally:
     records: int = 0
     queued: int = 0  # those that wait for a vector, queued by this put or an earlier one
     unchanged: int = 0
-    deleted: int = 0
-    drained: bool = True
+    workers: int = 0  # alive, when all was written
 
     def add(self, receipts: Sequence[Receipt]) -> None:
         """Count what was written."""
@@ -57,153 +58,81 @@ class Tally:
         """Summarise it: a text that was already queued is to be embedded, but was not changed by this put."""
         return f"{self.queued:,} to embed, {self.unchanged:,} with nothing to do"
 
-    def written(self) -> Written:
+    def facts(self) -> dict[str, int]:
+        """List what every shape of it has."""
+        return {name: getattr(self, name) for name in ("records", "queued", "unchanged", "workers")}
+
+    def shown(self, rejects: Rejects) -> shapes.Put:
         """Show what a put wrote."""
-        return Written(records=self.records, queued=self.queued, unchanged=self.unchanged)
-
-    def replaced(self) -> Replaced:
-        """Show what a replacement did."""
-        return Replaced(**dict(self.written()), deleted=self.deleted, drained=self.drained)
-
-
-async def put_all(app: App, source: Source) -> Tally:
-    """Write a file batch by batch; a bad line ends it, and nothing of its batch is stored."""
-    tally = Tally()
-    with opened(source.path) as file, _progress(source.path) as moved:
-        found = lines(file, source.layout)
-        try:
-            for batch in batches(found):
-                tally.add(await _put(app, source.collection, batch))
-                moved(file.tell() if file.seekable() else 0)
-        except Invalid as problem:
-            raise Invalid(f"{problem}\n{_stored(tally.records)}") from problem
-    return tally
-
-
-async def replace_all(app: App, source: Source, drain_timeout: float) -> Tally:
-    """Replace a collection by a file while the queue is paused."""
-    with _spooled(source) as local:
-        ids = await _checked_ids(app, local)
-        async with _paused_and_drained(app, drain_timeout) as drained:
-            tally = await put_all(app, local)
-            tally.deleted = await _delete_others(app, source.collection, ids)
-            tally.drained = drained
-            return tally
-
-
-def read_filter(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read `attribute=value`; several of one attribute mean any of them."""
-    found: dict[str, list[Any]] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"{pair!r}: write attribute=value", param_hint="--filter")
-        found.setdefault(name, []).extend(_readings(value))
-    return found
-
-
-def _readings(text: str) -> list[Any]:
-    """List the possible types of a value: `1843` may mean the number or the text."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return [text]
-    return [text, value] if isinstance(value, bool | int | float) and fits(value) else [text]
-
-
-async def _put(app: App, collection: str, batch: list[Line]) -> Sequence[Receipt]:
-    try:
-        return await app.client.put(collection, [line.record for line in batch])
-    except Invalid as problem:
-        raise at_lines(problem, batch) from problem
-
-
-def _stored(records: int) -> str:
-    if not records:
-        return "Nothing was stored: mend the file and put it again."
-    return f"Stored before this batch: {counted(records, 'record')}. Mend the file and put it again."
-
-
-async def _checked_ids(app: App, source: Source) -> set[str]:
-    """Read the whole file before anything is changed: a replacement must not stop half-way at a bad line."""
-    ids: set[str] = set()
-    with opened(source.path) as file:
-        for batch in batches(lines(file, source.layout)):
-            try:
-                checked = await app.client.check(source.collection, [line.record for line in batch])
-            except Invalid as problem:
-                raise Invalid(f"{at_lines(problem, batch)}\nNothing was touched: mend the file.") from problem
-            ids.update(record.id for record in checked)
-    if not ids:
-        raise Invalid(f"{source.path} holds no records: an empty file would delete all of {source.collection!r}")
-    return ids
-
-
-async def _delete_others(app: App, collection: str, keep: set[str]) -> int:
-    deleted, cursor = 0, None
-    while True:
-        page = await app.client.records(collection, limit=MAX_BATCH, cursor=cursor)
-        others = [record.id for record in page.items if record.id not in keep]
-        if others:
-            deleted += await _delete(app, collection, others)
-        cursor = page.next_cursor
-        if cursor is None:
-            return deleted
-
-
-async def _delete(app: App, collection: str, ids: Sequence[str]) -> int:
-    try:
-        return len(await app.client.delete(collection, ids))
-    except NotFound:  # another caller deleted it meanwhile
-        return 0
+        return shapes.Put(**self.facts(), rejected=rejects.count, rejects=rejects.written)
 
 
 @asynccontextmanager
-async def _paused_and_drained(app: App, seconds: float) -> AsyncIterator[bool]:
-    """Pause and drain; resume in any case, unless the queue was paused before."""
-    queue = await _queue(app)
-    before = await queue.paused()
-    await queue.pause()
-    try:
-        yield await queue.drain(seconds)
-    finally:
-        if not before:
-            await queue.resume()
+async def prepared(app: App, source: Source, *, twice: bool = False) -> AsyncIterator[Source]:
+    """Learn from the collection where texts come from, and from a CSV file its columns' types."""
+    declared = {one.declaration.name: one.declaration for one in await app.client.collections()}
+    text_from = declared[source.collection].text_from if source.collection in declared else None
+    layout = replace(source.layout, own_text=text_from is None)
+    with _spooled(source.path) if twice or layout.separator else nullcontext(source.path) as path:
+        if layout.separator:
+            with opened(path) as file:
+                layout = with_types(file, layout)
+        yield replace(source, path=path, layout=layout)
 
 
-class _OwnQueue:
-    """The queue in our own database; a pause applies to every process that uses it."""
+async def put_all(app: App, source: Source, rejects: Rejects) -> Tally:
+    """Write a file batch by batch; a bad line ends it, and nothing of its batch is stored, unless rejects are kept."""
+    tally = Tally()
+    with opened(source.path) as file, _progress(source.path) as moved:
+        try:
+            for batch in batches(entries(file, source.layout)):
+                tally.add(await _put(app, source.collection, batch, rejects))
+                moved(file.tell() if file.seekable() else 0)
+        except Invalid as problem:
+            raise Invalid(f"{problem}\n{_advice(str(problem), tally.records)}") from problem
+    tally.workers = sum(worker.alive for worker in await app.operator.workers())
+    return tally
 
-    def __init__(self, app: App) -> None:
-        self._operator = app.operator
-        self.paused, self.pause, self.resume = app.store.paused, app.operator.pause, app.operator.resume
 
-    async def drain(self, seconds: float) -> bool:
-        return (await self._operator.drain(seconds)).status == "drained"
+async def _put(app: App, collection: str, batch: Sequence[Line | BadLine], rejects: Rejects) -> Sequence[Receipt]:
+    """Write the good lines of a batch; those that are refused are rejects, and the others are tried again."""
+    good = rejects.sift(batch)
+    while good:
+        try:
+            return await app.client.put(collection, [line.record for line in good])
+        except Invalid as problem:
+            if not rejects.skipping or not problem.problems:
+                raise at_lines(problem, good) from problem
+            good = rejects.refuse(good, problem.problems)
+        except Conflict as problem:
+            anothers = [at for at, line in enumerate(good) if line.record["id"] in problem.records]
+            if not rejects.skipping or not anothers:
+                raise
+            good = rejects.refuse(good, dict.fromkeys(anothers, "the id belongs to another tenant"))
+    return []
 
 
-async def _queue(app: App) -> "_OwnQueue | RemoteQueue":
-    if app.settings.api_base_url is None:
-        return _OwnQueue(app)
-    remote = RemoteQueue(app.settings)
-    if await remote.answers():
-        return remote
-    address = without_passwords(app.settings.api_base_url)
-    say(f"no API answers at {address}: the database is paused directly", shade="yellow", errors=True)
-    return _OwnQueue(app)
+def _advice(problem: str, records: int) -> str:
+    said = [NAME_IT] if NO_TEXT in problem else []
+    if records:
+        said.append(f"Stored before this batch: {counted(records, 'record')}.")
+    else:
+        said.append("Nothing was stored.")
+    said.append("Mend the file and put it again, which embeds nothing twice; or leave bad lines out with --skip-bad.")
+    return " ".join(said)
 
 
 @contextmanager
-def _spooled(source: Source) -> Iterator[Source]:
-    """Keep stdin in a file, since it is read twice."""
-    if source.path != "-":
-        yield source
+def _spooled(path: str) -> Iterator[str]:
+    """Keep a stream, such as stdin, in a file, since it is read twice."""
+    if path != "-" and Path(path).is_file():
+        yield path
         return
-    with tempfile.TemporaryDirectory(prefix="embedq-") as folder:
-        path = Path(folder) / "stdin"
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        yield replace(source, path=str(path))
+    with opened(path) as stream, tempfile.TemporaryDirectory(prefix="embedq-") as folder:
+        copy = Path(folder) / "stream"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(stream, file)
+        yield str(copy)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Options that many commands share, and how a command opens the application."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -11,9 +12,17 @@ from embedq.settings import Settings
 
 T = TypeVar("T")
 
+
+def as_utf8(value: Any) -> Any:  # noqa: ANN401 a word, or a list of words
+    """Read what was typed as UTF-8, where the locale has ASCII only, too."""
+    if isinstance(value, list):
+        return [as_utf8(word) for word in value]
+    return os.fsencode(value).decode("utf-8", errors="surrogateescape") if value else value
+
+
 Url = Annotated[str | None, typer.Option("--url", help="The database. Default: EMBEDQ_URL, or sqlite:///embedq.db.")]
 Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
-Collection = Annotated[str, typer.Argument(help="The collection's name.", metavar="COLLECTION")]
+Collection = Annotated[str, typer.Argument(help="The collection's name.", metavar="COLLECTION", callback=as_utf8)]
 InCollection = Annotated[str | None, typer.Option("--collection", "-c", help="Only this collection.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's records.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")]

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from embedq.model import Priority
-from embedq.policy.printable import C1, DELETE, ESCAPES, safe_json
+from embedq.policy.printable import literal, safe_json, writes_unicode
 
 SHADES = {
     "HEALTHY": "green",
@@ -34,10 +34,6 @@ DASH = "-"
 SHOWN_MESSAGE = 120
 ENDLESS = 100_000  # columns: wider than any line we print
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-# Control characters are shown as symbols: a stored text must not control the terminal.
-SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
-SIGNS |= {DELETE: 0x2421} | dict.fromkeys(C1, 0xFFFD)
-SHOWN: dict[int, int | str] = {**ESCAPES, **SIGNS}
 
 
 def console(*, errors: bool = False) -> Console:
@@ -73,12 +69,8 @@ def more(cursor: str | None) -> None:
 
 def print_json(facts: object) -> None:
     """Print JSON for a program: a shape is serialised as in the API."""
-    sys.stdout.write(safe_json(json.dumps(to_jsonable_python(facts), ensure_ascii=False, indent=2)) + "\n")
-
-
-def literal(value: str) -> str:
-    """Show control characters and direction marks as symbols and escapes."""
-    return value.translate(SHOWN)
+    written = json.dumps(to_jsonable_python(facts), ensure_ascii=not writes_unicode(sys.stdout), indent=2)
+    sys.stdout.write(safe_json(written) + "\n")
 
 
 def one_line(value: str) -> str:

@@ -1,26 +1,29 @@
 """Commands that show and control the queue."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.live import Live
 from rich.text import Text
 
-from embedq.app import App, load, start
+from embedq.app import App, load
 from embedq.cli.options import Cursor, InCollection, Json, Limit, OfTenant, Url, ask
-from embedq.cli.output import console, count, literal, message_of, more, nothing, print_json, say, shaded, since
+from embedq.cli.output import complain, console, count, message_of, more, nothing, print_json, say, shaded, since
 from embedq.cli.statuspage import page
 from embedq.cli.tables import Cell, Column, table
+from embedq.cli.watching import watched
+from embedq.errors import Refused
 from embedq.model import Job, JobFilter, JobStatus
 from embedq.operator import RepairReport
 from embedq.operator.report import counted
+from embedq.policy.printable import literal
 from embedq.shapes import queue as shapes
-from embedq.shapes.jobs import JobPage, Requeued
-from embedq.shapes.queue import Drained, QueueStatus, Retried, Switched
+from embedq.shapes.jobs import Cancelled, JobPage, Requeued
+from embedq.shapes.jobs import Job as JobShape
+from embedq.shapes.queue import QueueStatus, Retried, Switched
 
-REFRESH_SECONDS = 1.0
 JOBS = (
     Column(name="job"),
     Column(name="collection", least=10, worth=5),
@@ -55,7 +58,7 @@ def status(
     """Show the queue, its coverage and its workers."""
     if watch and not as_json:
         with suppress(KeyboardInterrupt):
-            asyncio.run(_watch(url))
+            asyncio.run(watched(url))
         return
     found = ask(url, lambda app: app.operator.status())
     if as_json:
@@ -102,25 +105,23 @@ def resume(*, url: Url = None, as_json: Json = False) -> None:
     print_json(Switched(status="resumed")) if as_json else say("resumed")
 
 
-def drain(
+def cancel(
+    jobs: Annotated[list[str], typer.Argument(help="The jobs' ids.", metavar="JOB")],
     *,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")] = 300,
+    tenant: OfTenant = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Wait until nothing is left that can still move (when paused: until no job is leased)."""
-    report = ask(url, lambda app: app.operator.drain(timeout))
-    what = "no job is leased (the queue is paused)" if report.waited_for == "leased" else "the queue is empty"
+    """Cancel jobs that are pending or processing; each that cannot be is named, and the others are cancelled."""
+    done = ask(url, lambda app: _cancel(app, jobs, tenant))
     if as_json:
-        print_json(Drained.of(report))
-    elif report.status == "drained":
-        say(f"drained in {report.elapsed:.1f} s: {what}; {report.pending:,} pending")
-    elif report.status == "stuck":
-        left = f"{counted(report.remaining, 'job')} left"
-        say(f"{left}, in no place or in several: `embedq repair` queues them again", shade="yellow")
+        print_json(done)
     else:
-        say(f"after {report.elapsed:.1f} s {counted(report.remaining, 'job')} left", shade="yellow")
-    if report.status != "drained":
+        if done.cancelled:
+            say(f"{counted(len(done.cancelled), 'job')} cancelled")
+        for why in done.refused.values():
+            complain(why)
+    if done.refused:
         raise typer.Exit(1)
 
 
@@ -197,7 +198,7 @@ def repair(
 
 async def _repair(app: App, *, deep: bool, limit: int | None) -> RepairReport:
     screen = console(errors=True)
-    with screen.status("looking for records without a vector …") as line:
+    with screen.status("looking for records without a vector …", spinner="line") as line:
         seen = 0
 
         def show(collection: str, records: int) -> None:
@@ -208,17 +209,14 @@ async def _repair(app: App, *, deep: bool, limit: int | None) -> RepairReport:
         return await app.operator.repair(deep=deep, limit=limit, progress=show)
 
 
-async def _watch(url: str | None) -> None:
-    settings = load(url=url)
-    async with start(settings, quiet=True, make=False) as app:
-        screen = console()
-        with Live(console=screen, screen=True, auto_refresh=False) as live:
-            while True:
-                found = page(
-                    await app.operator.status(), settings.shown_place, width=screen.width, height=screen.height
-                )
-                live.update(found, refresh=True)
-                await asyncio.sleep(REFRESH_SECONDS)
+async def _cancel(app: App, ids: Sequence[str], tenant: str | None) -> Cancelled:
+    done = Cancelled(cancelled=[], refused={})
+    for id_ in dict.fromkeys(ids):
+        try:
+            done.cancelled.append(JobShape.of(await app.operator.cancel(id_, tenant=tenant)))
+        except Refused as why:
+            done.refused[id_] = str(why)
+    return done
 
 
 def _row(job: Job) -> tuple[Cell, ...]:

@@ -13,8 +13,9 @@ from embedq import __version__
 from embedq.app import App, load, missing, start
 from embedq.app.startup_retry import AT_START
 from embedq.cli.options import Embedder, Json, Url, ask
-from embedq.cli.output import complain, console, literal, print_json, say
+from embedq.cli.output import complain, console, print_json, say
 from embedq.errors import Invalid, SettingsError
+from embedq.policy.printable import literal
 from embedq.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Roles = Annotated[
     bool,
     typer.Option("--roles", help="Make the roles embedq_reader, embedq_writer and embedq_worker too (PostgreSQL)."),
 ]
+KEY_HEADER = '-H "Authorization: Bearer $EMBEDQ_API_KEY"'  # the variable, never the key
 SWITCH_SECONDS = 0.001  # a batch takes less than Python's default of 5 ms, and needs two threads
 
 
@@ -167,18 +169,19 @@ def _banner(settings: Settings, address: str | None, workers: int) -> None:
         facts = [("API", address), ("docs", f"{address}/docs"), *facts]
     for name, value in facts:
         screen.print(Text.assemble((f"  {name:<8} ", "dim"), literal(value)), soft_wrap=True)
-    for line in _first_steps(address):
+    for line in _first_steps(settings, address):
         screen.print(line, soft_wrap=True)
     screen.print(Text("\nCtrl-C leaves cleanly. The log follows.\n", "dim"))
 
 
-def _first_steps(address: str | None) -> list[str]:
-    if address is None:
+def _first_steps(settings: Settings, address: str | None) -> list[str]:
+    if address is None or (settings.api_key is None and settings.read_key is not None):  # nobody may write here
         return []
     body = '{"id": "n1", "text": "Call Ada about the loom"}'
+    curl = f"curl {address}" if settings.api_key is None else f"curl {KEY_HEADER} {address}"
     return [
         "",
         "  Write a record, then find it by meaning:",
-        f"    curl {address}/collections/notes/records --json '{body}'",
-        f'    curl {address}/collections/notes/search --json \'{{"query": "weaving"}}\'',
+        f"    {curl}/collections/notes/records --json '{body}'",
+        f'    {curl}/collections/notes/search --json \'{{"query": "weaving"}}\'',
     ]

@@ -6,11 +6,12 @@ from datetime import timedelta
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from embedq.cli.output import count, literal, shaded, share, since, span
+from embedq.cli.output import count, shaded, share, since, span
 from embedq.cli.tables import Cell, Column, table
 from embedq.model import Counts, Worker
 from embedq.operator import QueueStatus
 from embedq.operator.report import counted, coverage
+from embedq.policy.printable import literal
 
 STATES = {"pending": "cyan", "processing": "blue", "completed": "", "failed": "red", "cancelled": ""}
 COLLECTIONS = (
@@ -36,9 +37,11 @@ FEWEST = 3  # collections that are shown on the smallest screen
 FRAME = 5  # lines of a table that are not rows
 
 
-def page(status: QueueStatus, url: str, *, width: int, height: int | None = None) -> RenderableType:
-    """Lay out the status for this width, and for this height if it cannot scroll."""
-    head = _headline(status, url, width)
+def page(
+    status: QueueStatus, url: str, *, width: int, height: int | None = None, rate: Text | None = None
+) -> RenderableType:
+    """Lay out the status for this width, and for this height if it cannot scroll; `rate` is how fast it goes."""
+    head = _headline(status, url, width, rate or Text())
     notes = [Text.assemble(("! ", "yellow"), literal(note)) for note in status.notes]
     rest: list[RenderableType] = [_workers(status.workers, width), *notes] if status.workers else [*notes]
     most = None
@@ -49,13 +52,13 @@ def page(status: QueueStatus, url: str, *, width: int, height: int | None = None
     return Group(*head, *_collections(status, width, most), *rest)
 
 
-def _headline(status: QueueStatus, url: str, width: int) -> list[Text]:
+def _headline(status: QueueStatus, url: str, width: int, rate: Text) -> list[Text]:
     """Write URL and health: in one line, or in two if the screen is narrow."""
     alive = sum(worker.alive for worker in status.workers)
     state = ("paused", "yellow") if status.paused else ("running", "green")
     fleet = counted(alive, "worker") if alive else "no worker"
     where = Text.assemble(("embedq", "bold"), "  ", literal(url), no_wrap=True, overflow="ellipsis")
-    how = Text.assemble(state, "   ", shaded(status.health.value), "   ", fleet)
+    how = Text.assemble(state, "   ", shaded(status.health.value), "   ", fleet, "   " if rate else "", rate)
     fits = where.cell_len + 3 + how.cell_len <= width
     return [Text.assemble(where, "   ", how)] if fits else [where, how]
 

@@ -8,11 +8,13 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from embedq.cli.output import DASH, literal
+from embedq.cli.output import DASH
+from embedq.policy.printable import literal
 
 Cell = str | Text
 BETWEEN = 2  # padding per column
 ALWAYS = 100
+SIMPLE_HEAD = box.Box(str(box.SIMPLE_HEAD), ascii=True)  # its lines become dashes on a terminal that has ASCII only
 KEY_LEAST = 12  # below this a wrapped id is unreadable
 
 
@@ -35,7 +37,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, width: i
     natural = [max(cell_len(column.name), *(_width(row[n]) for row in cells)) for n, column in enumerate(columns)]
     shown = _shown(columns, cells, natural, width)
     widths = _widths([columns[n] for n in shown], [natural[n] for n in shown], width)
-    made = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
+    made = Table(box=SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
     for n, size in zip(shown, widths, strict=True):
         column = columns[n]
         made.add_column(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from time import monotonic
 
 from embedq.client.intake import check_collection
-from embedq.errors import NotFound
 from embedq.model import Collection, Declaration
+from embedq.policy.naming import no_collection
 from embedq.ports import Declaring
 
 DECLARE_OR_PUT = "declare it, or put a first record into it"
@@ -41,7 +41,7 @@ class Catalogue:
         check_collection(name)
         found = await self.find(name)
         if found is None:
-            raise NotFound(f"no collection {name!r}: {self._advice}")
+            raise no_collection(name, self._known, self._advice)
         return found
 
     async def look_up_learnt(self, name: str) -> Collection:

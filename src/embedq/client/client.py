@@ -140,15 +140,13 @@ class Client:
     ) -> Sequence[RecordId]:
         """Take records out of search and cancel their jobs; return the ids that existed.
 
-        `purge` also erases text and vector. A single id that does not exist: NotFound. With the caller's
-        `connection` it becomes part of the caller's transaction.
+        `purge` also erases text and vector. An id that does not exist changes nothing, so a delete can be repeated.
+        With the caller's `connection` it becomes part of the caller's transaction.
         """
         wanted = intake.read_ids(ids)
         check_tenant(tenant)
         await self.collection(collection)
         gone = await self._store.delete(collection, wanted, purge=purge, tenant=tenant, connection=connection)
-        if not gone and len(wanted) == 1:
-            raise no_record(collection, wanted[0])
         self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)
         return gone
 

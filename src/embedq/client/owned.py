@@ -20,6 +20,6 @@ async def check_owned(store: Reading, collection: str, ids: Sequence[RecordId], 
                 raise no_record(collection, id_)
 
 
-def no_record(collection: str, id_: RecordId) -> NotFound:
+def no_record(collection: str, id_: str) -> NotFound:
     """Build the error for a record that does not exist or is another tenant's: the message is the same."""
     return NotFound(f"no record {id_!r} in {collection!r}")

@@ -23,10 +23,12 @@ from embedq.model import (
     WorkerId,
     WorkerInfo,
 )
-from embedq.operator import checkup, draining, repairing, watching
+from embedq.operator import checkup, repairing, watching
+from embedq.operator.draining import Draining, Progress
 from embedq.operator.probes import Probe
 from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
 from embedq.policy.health import IsDead, as_seen_here, at_worst_degraded
+from embedq.policy.naming import no_collection
 from embedq.policy.tenants import belongs, check_tenant
 from embedq.ports import OperatorStore
 from embedq.telemetry import Event, Telemetry
@@ -83,13 +85,16 @@ class Operator:
         await self._store.resume()
         self._telemetry.emit(Event.RESUMED)
 
-    async def drain(self, timeout: float = 300) -> DrainReport:  # noqa: ASYNC109 a timeout is an answer, not an error
+    async def drain(self, timeout: float = 300, *, progress: Progress | None = None) -> DrainReport:  # noqa: ASYNC109 a timeout is an answer, not an error
         """Wait until no job can make progress: when paused, until no job is leased.
 
         A job that is due for a later retry is waited for. A job in no place makes no progress: once only such jobs are
-        left, the answer is `stuck`, and `repair` queues them again.
+        left, the answer is `stuck`, and `repair` queues them again. If nobody can work for ten seconds, the answer is
+        `no_worker` or `halted`. `progress` is called with each look at the queue.
         """
-        return await draining.drain(self._store, timeout)
+        options = self._options
+        waits = Draining(store=self._store, heartbeat=options.heartbeat, is_dead=options.is_dead)
+        return await waits.drain(timeout, progress)
 
     async def retry_failed(self, collection: str | None = None, *, tenant: str | None = None) -> Revived:
         """Arm all dead letters again, or those of one collection or tenant."""
@@ -251,8 +256,9 @@ class Operator:
     async def _known(self, collection: str | None) -> None:
         if collection is None:
             return
-        if collection not in {found.declaration.name for found in await self._store.collections()}:
-            raise NotFound(f"no collection {collection!r}")
+        names = [found.declaration.name for found in await self._store.collections()]
+        if collection not in names:
+            raise no_collection(collection, names)
 
 
 def _no_job(id_: str) -> NotFound:

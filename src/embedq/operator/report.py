@@ -37,11 +37,13 @@ class QueueStatus:
 class DrainReport:
     """How a drain ended."""
 
-    status: str  # drained; timeout; stuck: the remaining jobs are in no place, so they are never leased
+    status: str  # drained; timeout; stuck: the jobs left are in no place; no_worker, halted: nobody can embed them
     waited_for: str  # all; leased: the queue was paused, so only leased jobs could make progress
     elapsed: float  # seconds
     remaining: int  # of what was waited for
     pending: int  # left in the queue, also while paused
+    processing: int  # leased
+    reason: str | None = None  # why it ended before its time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

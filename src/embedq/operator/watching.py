@@ -1,7 +1,9 @@
 """Collects and judges the queue's state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 from embedq.model import Counts, Health, Worker
 from embedq.operator.report import QueueStatus, counted
@@ -78,6 +80,24 @@ def waiting(counts: Mapping[str, Counts]) -> int:
 def losses(workers: Sequence[Worker]) -> list[str]:
     """Describe the workers that disappeared."""
     return [f"worker {worker.info.id} {_why_lost(worker)}" for worker in lost(workers)]
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why nobody can work."""
+
+    status: Literal["no_worker", "halted"]
+    reason: str
+
+
+def obstacle(workers: Sequence[Worker], needed: Collection[str]) -> Obstacle | None:
+    """Say why no worker can embed anything with the embedders that jobs need; None: one can."""
+    alive = [worker for worker in workers if worker.alive]
+    if not alive:
+        return Obstacle("no_worker", f"no worker runs: {START_ONE}")
+    if needed and all(set(needed) <= set(worker.report.halted) for worker in alive):
+        return Obstacle("halted", "; ".join(troubles(alive)))
+    return None
 
 
 WAY_OUT = "restart with the right setting, or `embedq resume` if it was the provider's fault"

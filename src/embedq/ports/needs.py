@@ -43,8 +43,8 @@ class StatusStore(Declaring, Budgeting, Operating, Pausing, Fleet, Protocol):
     """For the queue's status."""
 
 
-class DrainStore(Operating, Pausing, Placing, Protocol):
-    """For a drain."""
+class DrainStore(Declaring, Operating, Pausing, Placing, Fleet, Protocol):
+    """For a drain: jobs, and who can embed them."""
 
 
 class CheckupStore(Placing, Lifetime, Protocol):

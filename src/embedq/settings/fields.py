@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     )
     port: Annotated[int, Names("EMBEDQ_PORT")] = _number(8400, 0, 65_535, "The port of the API; 0 takes a free one.")
     api_key: Annotated[SecretStr | None, Names("EMBEDQ_API_KEY")] = Field(
-        None, min_length=1, description="The key that every route but `/health` asks for; 16 characters or more."
+        None, min_length=1, description="The key that every route with data asks for; 16 characters or more."
     )
     read_key: Annotated[SecretStr | None, Names("EMBEDQ_READ_KEY")] = Field(
         None, min_length=1, description="A second, other key that may read and search, but not write or operate."
@@ -135,6 +135,11 @@ class Settings(BaseSettings):
 
     log_text: Annotated[bool, Names("EMBEDQ_LOG_TEXT")] = Field(
         default=False, description="Write texts into the log as they are, not as length and hash."
+    )
+    log_format: Annotated[str, Names("EMBEDQ_LOG_FORMAT")] = Field(
+        "auto",
+        pattern="^(auto|json|text)$",
+        description="How log lines are written: `json`, `text` for people, or `auto`: text on a terminal, else JSON.",
     )
     log_level: Annotated[str, Names("EMBEDQ_LOG_LEVEL")] = Field(
         "info", pattern="^(debug|info|warning|error|critical)$", description="The least level that is logged."

@@ -8,6 +8,8 @@ from pydantic import BaseModel, Field
 from embedq import attachment, model
 from embedq.shapes.fields import LANES, Moment, PriorityName
 
+DECLARABLE = ("text_from", "embedder", "priority", "retry")
+
 
 class RetryPolicy(BaseModel):
     """How long a job waits after a failure, and how often it may fail."""
@@ -56,6 +58,22 @@ class Collection(BaseModel):
             retry=RetryPolicy.of(declared.retry),
             created_at=collection.created_at,
         )
+
+
+class Declared(Collection):
+    """A collection, and what declaring it did."""
+
+    status: Literal["created", "changed", "unchanged"]
+    changed: list[str] = Field(description="The fields that have another value now.")
+
+    @classmethod
+    def after(cls, before: model.Collection | None, now: model.Collection) -> Self:
+        """Compare a collection with what it was; None: it is new."""
+        shown = dict(Collection.of(now))
+        old = shown if before is None else dict(Collection.of(before))
+        changed = [name for name in DECLARABLE if old[name] != shown[name]]
+        did = ("changed" if changed else "unchanged") if before else "created"
+        return cls.model_validate({**shown, "status": did, "changed": changed})
 
 
 class Collections(BaseModel):

@@ -66,6 +66,13 @@ class JobPage(BaseModel):
         return cls(jobs=[Job.of(job) for job in page.items], next_cursor=page.next_cursor)
 
 
+class Cancelled(BaseModel):
+    """Jobs that were cancelled, and those that were not, each with the reason."""
+
+    cancelled: list[Job]
+    refused: dict[str, str]
+
+
 class DeadLetter(Job):
     """A failed job, with the span it was tried in."""
 

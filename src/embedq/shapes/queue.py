@@ -88,13 +88,16 @@ class Switched(BaseModel):
 class Drained(BaseModel):
     """How waiting for the queue ended."""
 
-    status: Literal["drained", "timeout", "stuck"] = Field(
-        description="stuck: the jobs left are in no place, so no worker would lease them: `embedq repair` mends it."
+    status: Literal["drained", "timeout", "stuck", "no_worker", "halted"] = Field(
+        description="stuck: the jobs left are in no place, so no worker would lease them: `embedq repair` mends it. "
+        "no_worker: none runs; halted: every embedder that is needed waits for a person."
     )
     waited_for: Literal["all", "leased"] = Field(description="leased: the queue is paused, so nothing else can move.")
     elapsed: float = Field(description="Seconds.")
     remaining: int = Field(description="Of what was waited for.")
     pending: int = Field(description="Left in the queue, in a pause too.")
+    processing: int = Field(description="Leased.")
+    reason: str | None = Field(description="Why it ended before its time, and what to do.")
 
     @classmethod
     def of(cls, drained: report.DrainReport) -> Self:

@@ -41,12 +41,36 @@ class Deleted(BaseModel):
     purged: bool = Field(description="Its text and vector are gone for good.")
 
 
+class DeletedMany(BaseModel):
+    """Records that are gone from search, and ids that did not exist."""
+
+    deleted: list[str]
+    absent: list[str]
+    purged: bool = Field(description="Their texts and vectors are gone for good.")
+
+
+class Exported(BaseModel):
+    """What was written to a file."""
+
+    collection: str
+    records: int
+    file: str
+
+
 class Written(BaseModel):
     """What became of the records of a file."""
 
     records: int
     queued: int = Field(description="They wait for a vector, whether this put queued them or an earlier one.")
     unchanged: int
+    workers: int = Field(description="Workers that are alive to embed them.")
+
+
+class Put(Written):
+    """What became of the lines of a file."""
+
+    rejected: int = Field(description="Bad lines that were left out.")
+    rejects: str | None = Field(description="The file that keeps them.")
 
 
 class Replaced(Written):

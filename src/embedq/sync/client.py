@@ -77,8 +77,8 @@ class SyncClient:
     ) -> Sequence[RecordId]:
         """Take records out of search and cancel their jobs; return the ids that existed.
 
-        `purge` also erases text and vector. A single id that does not exist: NotFound. With the caller's
-        `connection` it becomes part of the caller's transaction.
+        `purge` also erases text and vector. An id that does not exist changes nothing, so a delete can be repeated.
+        With the caller's `connection` it becomes part of the caller's transaction.
         """
         return self._portal.run(self._async.delete, collection, ids, purge=purge, tenant=tenant, connection=connection)
 

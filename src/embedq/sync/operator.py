@@ -5,6 +5,7 @@ from typing import Any
 
 from embedq.model import HealthReport, Job, JobFilter, Missing, Page, Reason, Rescued, Worker, WorkerInfo
 from embedq.operator import repairing
+from embedq.operator.draining import Progress
 from embedq.operator.operator import Operator
 from embedq.operator.report import DrainReport, Finding, QueueStatus, Readiness, RepairReport, Revived
 from embedq.sync.portal import Portal
@@ -34,13 +35,14 @@ class SyncOperator:
         """Resume leasing, and try halted embedders again."""
         self._portal.run(self._async.resume)
 
-    def drain(self, timeout: float = 300) -> DrainReport:
+    def drain(self, timeout: float = 300, *, progress: Progress | None = None) -> DrainReport:
         """Wait until no job can make progress: when paused, until no job is leased.
 
         A job that is due for a later retry is waited for. A job in no place makes no progress: once only such jobs are
-        left, the answer is `stuck`, and `repair` queues them again.
+        left, the answer is `stuck`, and `repair` queues them again. If nobody can work for ten seconds, the answer is
+        `no_worker` or `halted`. `progress` is called with each look at the queue.
         """
-        return self._portal.run(self._async.drain, timeout)
+        return self._portal.run(self._async.drain, timeout, progress=progress)
 
     def retry_failed(self, collection: str | None = None, *, tenant: str | None = None) -> Revived:
         """Arm all dead letters again, or those of one collection or tenant."""

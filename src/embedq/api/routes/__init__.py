@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from embedq.api.routes import collections, dead, docs, health, jobs, queue, records, search, workers
+from embedq.api.routes import collections, dead, docs, health, home, jobs, queue, records, search, workers
 
 ROUTERS: tuple[APIRouter, ...] = (
     records.router,
@@ -14,6 +14,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     dead.router,
     health.router,
     docs.router,
+    home.router,
 )
 
 __all__ = ["ROUTERS"]

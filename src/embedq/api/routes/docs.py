@@ -13,9 +13,10 @@ from embedq.api.route import StrictRoute
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 STATIC = Path(__file__).parents[1] / "static"
 PARTS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "docs.js": "text/javascript"}
-# No inline scripts, nothing from other hosts; Swagger UI needs inline styles and data: images.
+# No inline scripts, nothing from other hosts, in no frame; Swagger UI needs inline styles and data: images.
 OWN_ONLY = {
-    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:",
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-cache",  # so that an upgrade takes effect
 }
 

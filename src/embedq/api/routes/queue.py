@@ -46,7 +46,7 @@ async def drain_queue(
 ) -> Drained:
     """Wait until nothing is left that can still move: while paused, until no job is leased.
 
-    The wait ends when its client leaves.
+    The wait ends when its client leaves, and when nobody can work: no worker runs, or every embedder is halted.
     """
     return Drained.of(await while_connected(request, operator.drain(timeout)))
 

@@ -10,6 +10,7 @@ from embedq.api.dependencies import TheClient
 from embedq.api.parameters import Cursor, Limit, Name, OfTenant, RecordPath
 from embedq.api.problems import documented
 from embedq.api.route import StrictRoute
+from embedq.client.owned import no_record
 from embedq.errors import Invalid
 from embedq.model import EmbeddingStatus
 from embedq.shapes.records import Deleted, Receipt, Receipts, Record, RecordPage, RecordWithVector
@@ -94,7 +95,8 @@ async def delete_record(
     tenant: OfTenant = None,
 ) -> Deleted:
     """Take a record out of search at once and cancel its job. A later write of the id brings it back."""
-    await client.delete(collection, [id], purge=purge, tenant=tenant)
+    if not await client.delete(collection, [id], purge=purge, tenant=tenant):
+        raise no_record(collection, id)
     return Deleted(id=id, purged=purge)
 
 

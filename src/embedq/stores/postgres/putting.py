@@ -6,9 +6,10 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from embedq.errors import Conflict, NotFound, StoreError
+from embedq.errors import NotFound, StoreError
 from embedq.exchange import Written
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
+from embedq.policy.tenants import anothers
 from embedq.policy.texts import Limits, patched
 from embedq.stores.composing import NONE, Row, compose_all
 from embedq.stores.postgres.catalogue import Found, find
@@ -178,8 +179,7 @@ def _written(row: Row, status: EmbeddingStatus, *, same: bool) -> Written:
 def _in_order(rows: Sequence[Row], answer: Mapping[str, Any]) -> list[Row]:
     """Put rows into the order of the request, unless they were refused."""
     if answer["problem"] is not None:
-        foreign = json.loads(answer["problem"])
-        raise Conflict(f"{len(foreign)} ids belong to another tenant, so nothing is stored: {foreign[:5]}")
+        raise anothers(json.loads(answer["problem"]))
     return sorted(rows, key=attrgetter("place"))
 
 

@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from embedq.errors import Conflict, NotFound
+from embedq.errors import NotFound
 from embedq.exchange import Written
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
 from embedq.policy.jobs import put_arms
+from embedq.policy.tenants import anothers
 from embedq.policy.texts import Limits, patched
 from embedq.stores.columns import OPEN, read_status
 from embedq.stores.composing import Row, compose_all
@@ -135,7 +136,7 @@ def _check_tenants(rows: Sequence[Row], there: dict[str, _There]) -> None:
     known = ((row, there[row.id]) for row in rows if row.id in there)
     foreign = [row.id for row, old in known if old.tenant != row.tenant and old.hash != PURGED]
     if foreign:
-        raise Conflict(f"{len(foreign)} ids belong to another tenant, so nothing is stored: {foreign[:5]}")
+        raise anothers(foreign)
 
 
 def _insert(tx: Transaction, collection: Found, rows: Sequence[Row], now: int) -> dict[str, Receipt]:

@@ -1,0 +1,124 @@
+"""A collection as JSON lines, page by page."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from embedq.app import App
+from embedq.cli.layout import EMBEDDING
+from embedq.cli.output import console
+from embedq.errors import Invalid
+from embedq.model import Collection, EmbeddingStatus, Record, RecordId, Vector
+from embedq.policy.printable import literal, safe_json
+from embedq.policy.texts import MAX_BATCH
+
+Vectors = dict[RecordId, Vector | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is exported."""
+
+    collection: str
+    vectors: bool
+    tenant: str | None
+
+
+async def export_all(app: App, wanted: Wanted, path: str) -> int:
+    """Write the records to a file, or to stdout for `-`; return how many."""
+    found = await app.client.collection(wanted.collection)
+    total = (await app.store.counts())[wanted.collection].records if wanted.tenant is None else None
+    written = 0
+    with _output(path) as file, _progress(wanted.collection, total) as done:
+        async for page in _pages(app, wanted):
+            vectors = await _vectors(app, wanted, page)
+            for record in page:
+                file.write(_line(record, found, vectors))
+            written += len(page)
+            done(written)
+    return written
+
+
+async def _pages(app: App, wanted: Wanted) -> AsyncIterator[Sequence[Record]]:
+    cursor = None
+    while True:
+        page = await app.client.records(wanted.collection, tenant=wanted.tenant, limit=MAX_BATCH, cursor=cursor)
+        yield page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _vectors(app: App, wanted: Wanted, page: Sequence[Record]) -> Vectors | None:
+    """Read the current vectors of a page."""
+    if not wanted.vectors:
+        return None
+    found = await app.store.get(wanted.collection, [record.id for record in page], with_vectors=True)
+    current = (record for record in found if record.embedding_status is EmbeddingStatus.EMBEDDED)
+    return {record.id: record.vector for record in current}
+
+
+def _line(record: Record, collection: Collection, vectors: Vectors | None) -> bytes:
+    """Write a record with the fields that `put` takes; one that is made from attributes has no text of its own."""
+    fields: dict[str, Any] = {"id": record.id}
+    if collection.declaration.text_from is None:
+        fields["text"] = record.text
+    if record.attributes:
+        fields["attributes"] = record.attributes
+    if record.tenant is not None:
+        fields["tenant"] = record.tenant
+    if vectors is not None:
+        vector = vectors.get(record.id)
+        numbers = None if vector is None else vector.tolist()
+        fields[EMBEDDING] = {"space": str(collection.space), "vector": numbers}
+    return safe_json(json.dumps(fields, ensure_ascii=False)).encode() + b"\n"
+
+
+@contextmanager
+def _output(path: str) -> Iterator[IO[bytes]]:
+    """Open stdout, or a file that takes its name when all is written; a killed export leaves the old one as it was."""
+    target = Path(path)
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        if target.exists() and not target.is_file():  # a pipe or a device has no name to take
+            with target.open("wb") as file:
+                yield file
+            return
+        with _replacing(target.resolve()) as file:
+            yield file
+    except OSError as error:
+        raise Invalid(f"{path} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(target)
+        except BaseException:
+            with suppress(OSError):
+                Path(file.name).unlink()
+            raise
+
+
+@contextmanager
+def _progress(collection: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show how many records are written, on a terminal only."""
+    heading = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*heading, console=console(errors=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(f"exporting {literal(collection)}", total=total)
+        yield lambda written: bar.update(task, completed=written)
