@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from embedq import __version__
-from embedq.cli import attach, bench, data, dead, doctor, queue, running
+from embedq.cli import attach, bench, data, dead, doctor, model, queue, running
 from embedq.cli.output import complain
 from embedq.errors import EmbedqError
 
@@ -36,6 +36,10 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "doctor": doctor.doctor,
         "bench": bench.bench,
     },
+}
+GROUPS: Mapping[str, Mapping[str, typer.Typer]] = {
+    RUN: {"model": model.commands},
+    OPERATE: {"dead": dead.commands},
 }
 # Typer would suggest `work`, which starts workers.
 ELSEWHERE = {"workers": "`embedq status` shows the workers, `embedq work` runs some."}
@@ -68,7 +72,9 @@ commands = typer.Typer(
 for _panel, _entries in PANELS.items():
     for _name, _command in _entries.items():
         commands.command(_name, help=_help_of(_command), rich_help_panel=_panel)(_command)
-commands.add_typer(dead.commands, name="dead", rich_help_panel=OPERATE)
+for _panel, _groups in GROUPS.items():
+    for _name, _group in _groups.items():
+        commands.add_typer(_group, name=_name, rich_help_panel=_panel)
 
 
 def _say_version(value: bool) -> None:  # noqa: FBT001 typer's signature
