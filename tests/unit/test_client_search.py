@@ -1,6 +1,7 @@
 """Searching: which way a query is answered, and what the answer says of it."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -101,6 +102,25 @@ async def test_without_an_embedder_words_answer_and_the_answer_says_why(store: S
         assert answer.reason == "answered by words: fake has no key"
     with pytest.raises(SearchUnavailable, match="no key"):
         await client.search("notes", "loom", mode="semantic")
+
+
+async def test_a_store_that_cannot_search_by_vectors_answers_by_words(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAISS is missing: auto and hybrid say so, semantic refuses, and no further query is embedded for nothing."""
+    embedder = FakeEmbedder(NAME)
+    client = client_of(store, embedder)
+    await fill(client, store)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+
+    for mode in ("auto", "hybrid"):
+        answer = await client.search("notes", f"loom {mode}", mode=mode)
+        assert ([hit.id for hit in answer.hits], answer.mode_used) == (["loom"], SearchMode.KEYWORD)
+        assert answer.reason is not None
+        assert answer.reason.startswith("answered by words: search by vectors needs FAISS: run pip install")
+    with pytest.raises(SearchUnavailable, match=r"pip install 'embedq\[faiss\]'"):
+        await client.search("notes", "loom", mode="semantic")
+    assert embedder.calls == 1
 
 
 @pytest.mark.parametrize("faults", ["hang=9", "500=9", "429=9:30", "timeout=9", "nan=9", "refused=9", "401=9"])

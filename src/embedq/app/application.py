@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from embedq import __version__
 from embedq.app.embedq import EmbedQ
+from embedq.app.extras import require
 from embedq.app.startup_retry import StartupRetry
 from embedq.embedders.registry import EmbedderRegistry
 from embedq.model import EmbedderName
@@ -81,13 +83,24 @@ class App:
 
         Where requests will be answered, it is loaded before the first one: imports hold the interpreter's lock.
         """
+        require(self.settings, serving=False)
         name = self.embedders.canonical(parse_embedder(self.settings.embedder))
+        await self._fetch_files(name)
         await self.embedders.get(name)
         warming = asyncio.create_task(self.warm(name), name="embedq-warm")
         warming.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # the first call reports why
         stack.callback(warming.cancel)
         if self.metrics is not None:
             await asyncio.wait([warming], timeout=LOADING.total_seconds())
+
+    async def _fetch_files(self, name: EmbedderName) -> None:
+        files, began = self.embedders.files(name), monotonic()
+        if files is None or await files.find() is not None:
+            return
+        self.telemetry.emit(Event.MODEL, act="fetching", embedder=str(name))
+        folder = await files.fetch(lambda _done, _all: None)
+        seconds = round(monotonic() - began, 3)
+        self.telemetry.emit(Event.MODEL, act="fetched", embedder=str(name), folder=str(folder), seconds=seconds)
 
     def _pool(self, workers: int) -> Pool:
         settings = self.settings

@@ -1,6 +1,5 @@
 """Databases by the scheme of their URL: how each is opened, and which other checks the doctor makes."""
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypedDict
 
+from embedq.app.extras import missing
 from embedq.errors import NotFound, SettingsError
 from embedq.operator.probes import Probe, disk_probe
 from embedq.policy.texts import Limits
@@ -113,11 +113,6 @@ def opener(place: Place) -> Opener:
     return OPENERS[place.scheme]
 
 
-def missing(library: str | None, extra: str) -> str:
-    """Say how to install an extra into the Python that is running."""
-    return f"{library} is missing: run {sys.executable} -m pip install 'embedq[{extra}]'"
-
-
 def sqlite_path(place: Place) -> Path:
     """Read the path of a SQLite URL: three slashes are relative to the working directory, four absolute."""
     path = place.url.removeprefix(SQLITE)
@@ -134,15 +129,17 @@ def _sqlite_file(place: Place) -> Path:
 
 
 async def _open_sqlite(place: Place) -> Store:
-    return await SqliteStore.open(_sqlite_file(place), telemetry=place.telemetry, limits=place.limits)
+    return await SqliteStore.open(_sqlite_file(place), telemetry=place.telemetry, limits=place.limits, make=place.make)
 
 
 async def _open_sqlite_corpus(place: Place) -> Corpus:
-    return await SqliteCorpusStore.open(_sqlite_file(place), telemetry=place.telemetry, limits=place.limits)
+    return await SqliteCorpusStore.open(
+        _sqlite_file(place), telemetry=place.telemetry, limits=place.limits, make=place.make
+    )
 
 
 async def _open_sqlite_queue(place: Place) -> JobStore:
-    return await SqliteJobStore.open(_sqlite_file(place), telemetry=place.telemetry)
+    return await SqliteJobStore.open(_sqlite_file(place), telemetry=place.telemetry, make=place.make)
 
 
 async def _sqlite_identity(place: Place) -> object:
@@ -159,7 +156,7 @@ def _how(place: Place) -> _How:
     try:
         import_module("embedq.stores.postgres")
     except ModuleNotFoundError as error:
-        raise SettingsError(missing(error.name, "postgres")) from error
+        raise SettingsError(missing({"postgres": [str(error.name)]})) from error
     return {"telemetry": place.telemetry, "pooler": place.settings.pg_pooler, "make": place.make}
 
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from embedq import __version__
-from embedq.cli import attach, bench, collections, data, dead, doctor, draining, queue, records, running, search
+from embedq.cli import attach, bench, collections, data, dead, doctor, draining, model, queue, records, running, search
 from embedq.cli.output import complain
 from embedq.cli.streams import accept_all, drop_output
 from embedq.errors import EmbedqError
@@ -43,6 +43,10 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "bench": bench.bench,
     },
 }
+GROUPS: Mapping[str, Mapping[str, typer.Typer]] = {
+    RUN: {"model": model.commands},
+    OPERATE: {"dead": dead.commands},
+}
 # Typer would suggest `work`, which starts workers.
 ELSEWHERE = {"workers": "`embedq status` shows the workers, `embedq work` runs some."}
 
@@ -74,7 +78,9 @@ commands = typer.Typer(
 for _panel, _entries in PANELS.items():
     for _name, _command in _entries.items():
         commands.command(_name, help=_help_of(_command), rich_help_panel=_panel)(_command)
-commands.add_typer(dead.commands, name="dead", rich_help_panel=OPERATE)
+for _panel, _groups in GROUPS.items():
+    for _name, _group in _groups.items():
+        commands.add_typer(_group, name=_name, rich_help_panel=_panel)
 
 
 def _say_version(value: bool) -> None:  # noqa: FBT001 typer's signature

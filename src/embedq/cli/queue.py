@@ -93,7 +93,7 @@ def jobs(
 
 def pause(*, url: Url = None, as_json: Json = False) -> None:
     """Stop all leasing, in every process; jobs that are leased are finished."""
-    ask(url, lambda app: app.operator.pause(), make=True)
+    ask(url, lambda app: app.operator.pause())
     print_json(Switched(status="paused")) if as_json else say(
         "paused: nothing is leased until `embedq resume`", shade="yellow"
     )
@@ -101,7 +101,7 @@ def pause(*, url: Url = None, as_json: Json = False) -> None:
 
 def resume(*, url: Url = None, as_json: Json = False) -> None:
     """Let leasing go on, and try halted embedders again."""
-    ask(url, lambda app: app.operator.resume(), make=True)
+    ask(url, lambda app: app.operator.resume())
     print_json(Switched(status="resumed")) if as_json else say("resumed")
 
 

@@ -10,8 +10,9 @@ import typer
 from rich.text import Text
 
 from embedq import __version__
-from embedq.app import App, load, missing, start
+from embedq.app import App, load, require, start
 from embedq.app.startup_retry import AT_START
+from embedq.cli import model
 from embedq.cli.options import Embedder, Json, Url, ask
 from embedq.cli.output import complain, console, print_json, say
 from embedq.errors import Invalid, SettingsError
@@ -94,7 +95,10 @@ def _say_ready(settings: Settings, made: Mapping[str, Sequence[str]]) -> None:
 async def _run(settings: Settings, *, workers: int, serving: bool) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     leaving = _Leaving()
+    require(settings, serving=serving)
     try:
+        if sys.stderr.isatty():
+            await model.bring(settings)  # here a bar shows it; elsewhere it is logged
         async with start(settings, serving=serving, retry_window=AT_START) as app:
             await (_serve if serving else _work)(app, leaving, workers)
     except asyncio.CancelledError:
@@ -122,10 +126,8 @@ async def _serve(app: App, leaving: "_Leaving", workers: int) -> None:
 
 
 def _server(app: App) -> "Server":
-    try:
-        from embedq.api import Bounds, Server, create_app  # noqa: PLC0415 its libraries are an extra
-    except ModuleNotFoundError as error:
-        raise SettingsError(missing(error.name, "server")) from error
+    from embedq.api import Bounds, Server, create_app  # noqa: PLC0415 its libraries are an extra
+
     if app.metrics is None:
         raise SettingsError("the API is served only by an application that was started for it")
     settings = app.settings

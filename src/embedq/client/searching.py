@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,7 @@ MAX_K = 1000
 MAX_QUERY_BYTES = 32 * 1024
 FUSED_DEPTH = 4  # each ranking fetches this many times k, so that a record low in one can still win by both
 LEAST_DEPTH = 50
+Ranked = tuple[SearchMode, Sequence[Hit], Sequence[Hit]]  # how, the ranking, and what was found by its vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ class Searching:
         self._options = options
         self._telemetry = telemetry
         self._vectors = vectors
+        self._unable: str | None = None  # why this process cannot search by vectors
 
     def read(
         self,
@@ -78,8 +81,7 @@ class Searching:
     async def _answer(self, collection: Collection, asked: Asked) -> Answer:
         """Answer a search; without a query vector, fall back to words and say why."""
         started = monotonic()
-        vector, reason = await self._vector(collection, asked)
-        mode, ranked, near = await self._rank(collection, asked, vector)
+        (mode, ranked, near), reason = await self._ranked(collection, asked)
         hits, freshness = await self._show(collection.declaration.name, ranked, near)
         if freshness.trouble is not None:
             hits = [replace(hit, stale=True) for hit in hits]  # it is unknown whether their texts are current
@@ -94,22 +96,35 @@ class Searching:
         )
         return Answer(hits=hits, mode_used=mode, reason=reason, freshness=freshness)
 
+    async def _ranked(self, collection: Collection, asked: Asked) -> tuple[Ranked, str | None]:
+        vector, reason = await self._vector(collection, asked)
+        try:
+            return await self._rank(collection, asked, vector), reason
+        except SearchUnavailable as why:
+            self._unable = str(why)  # from now on no query is embedded for nothing
+            vector, reason = await self._vector(collection, asked)
+            return await self._rank(collection, asked, vector), reason
+
     async def _vector(self, collection: Collection, asked: Asked) -> tuple[Vector | None, str | None]:
         if asked.mode is SearchMode.KEYWORD:
             return None, None
         semantic = asked.mode is SearchMode.SEMANTIC
         limit = self._options.semantic_timeout if semantic else self._options.query_timeout
         try:
-            return (await self._vectors.of(collection.space, [asked.words], within=limit))[0], None
+            return await self._query_vector(collection, asked.words, limit), None
         except NoVector as why:
             if semantic:
                 said = str(why).rstrip(".")
                 raise SearchUnavailable(f"no query vector: {said}; mode auto or keyword answers by words") from why
             return None, f"answered by words: {why}"
 
-    async def _rank(
-        self, collection: Collection, asked: Asked, vector: Vector | None
-    ) -> tuple[SearchMode, Sequence[Hit], Sequence[Hit]]:
+    async def _query_vector(self, collection: Collection, words: str, within: timedelta) -> Vector:
+        if self._unable is not None:
+            raise NoVector(self._unable)
+        row: Vector = (await self._vectors.of(collection.space, [words], within=within))[0]
+        return row
+
+    async def _rank(self, collection: Collection, asked: Asked, vector: Vector | None) -> Ranked:
         """Rank records; also return those that were found by their vectors."""
         name, query = collection.declaration.name, replace(asked.query, bare=True, space=collection.space)
         if vector is None:

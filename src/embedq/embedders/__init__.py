@@ -2,16 +2,26 @@
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from embedq.errors import SettingsError
 from embedq.model import EmbedderName
 from embedq.ports import Embedder, Provider
-from embedq.ports.provider import Build
+from embedq.ports.provider import Build, ModelFiles
 from embedq.settings import Variable
 
-__all__ = ["PROVIDERS", "build", "canonical", "check", "declared", "known_dimensions", "variables"]
+__all__ = [
+    "PROVIDERS",
+    "absent",
+    "build",
+    "canonical",
+    "declared",
+    "files",
+    "find",
+    "known_dimensions",
+    "variables",
+]
 
 # Each provider's module holds its declaration: PROVIDER.
 PROVIDERS: MutableMapping[str, str] = {
@@ -34,17 +44,27 @@ def variables() -> tuple[Variable, ...]:
     return tuple(dict.fromkeys(variable for name in PROVIDERS for variable in declared(name).variables))
 
 
-def check(name: EmbedderName) -> None:
-    """Refuse a name that this version cannot build."""
-    _found(name)
+def find(name: EmbedderName) -> Provider:
+    """Return the provider of a name; refuse one that this version cannot build."""
+    return _found(name)[0]
+
+
+def absent(modules: Sequence[str]) -> list[str]:
+    """List the modules that are not installed."""
+    return [module for module in modules if importlib.util.find_spec(module) is None]
+
+
+def files(name: EmbedderName, *, environment: Mapping[str, str]) -> ModelFiles | None:
+    """Return the files that an embedder runs on, if it does. Settings are read from `environment` only."""
+    make = find(name).files
+    return None if make is None else make(environment)
 
 
 def build(name: EmbedderName, *, environment: Mapping[str, str]) -> Embedder:
     """Build the embedder of this name, or refuse and say what is missing. Settings are read from `environment` only."""
     provider, make = _found(name)
-    absent = [module for module in provider.modules if importlib.util.find_spec(module) is None]
-    if absent:
-        raise SettingsError(f"{name} needs {', '.join(absent)}: run pip install 'embedq[{provider.extra}]'.")
+    if lacking := absent(provider.modules):
+        raise SettingsError(f"{name} needs {', '.join(lacking)}: run pip install 'embedq[{provider.extra}]'.")
     return make(canonical(name), environment)
 
 

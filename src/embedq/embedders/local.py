@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from embedq.embedding import EmbedderLimits
 from embedq.model import EmbedderName
 from embedq.ports import Embedder, Provider
+from embedq.ports.provider import ModelFiles
 from embedq.settings import Variable
 
 MODEL = "all-MiniLM-L6-v2"
@@ -20,8 +21,15 @@ def _build(name: EmbedderName, environment: Mapping[str, str]) -> Embedder:
     return LocalEmbedder(name, environment=environment)
 
 
+def _files(environment: Mapping[str, str]) -> ModelFiles:
+    from embedq.embedders.local_fetch import LocalFiles  # noqa: PLC0415 - it imports this module
+
+    return LocalFiles(environment)
+
+
 PROVIDER = Provider(
     build=_build,
+    files=_files,
     remote=False,
     limits=LIMITS,
     variables=(Variable(name=MODEL_DIR, filled=True, description="Where the weights of the local model lie."),),

@@ -6,26 +6,16 @@ could be forged as easily as the file itself. An onnx that serialises the graph 
 
 import contextlib
 import os
-import stat
 import tempfile
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
 from embedq.embedders.local import MODEL
+from embedq.embedders.local_folder import is_ours_alone
 from embedq.embedders.local_weights import SHA256, WEIGHTS, Source, sha256_of
 
 GRAPH_VERSION = 1  # part of the file's name: raise it whenever `local_graph` changes what it builds
 GRAPH_SHA256 = "012db056d186d87357b2a4e56d9e0d0b90c2f33576c822b5cb3078dc9b9a4dd4"  # of what this version builds
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-
-
-def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return this user's cache folder."""
-    named = environment.get("XDG_CACHE_HOME", "")
-    # The XDG specification says to ignore a relative path.
-    root = Path(named) if Path(named).is_absolute() else Path(environment.get("HOME") or Path.home()) / ".cache"
-    return root / "embedq"
 
 
 def graph(source: Source, folder: Path) -> Path | bytes:
@@ -35,7 +25,7 @@ def graph(source: Source, folder: Path) -> Path | bytes:
     detected and built again.
     """
     path = folder / f"{MODEL}-{SHA256[WEIGHTS][:12]}-v{GRAPH_VERSION}-{GRAPH_SHA256}.onnx"
-    own = _is_ours_alone(folder)
+    own = is_ours_alone(folder)
     if own and _is_intact(path):
         return path
     from embedq.embedders.local_graph import build  # noqa: PLC0415 - onnx is heavy, and a cached graph needs none
@@ -48,19 +38,6 @@ def graph(source: Source, folder: Path) -> Path | bytes:
     except OSError:  # a full or read-only disk: the cache is optional
         return built
     return path
-
-
-def _is_ours_alone(folder: Path) -> bool:
-    """Make the folder if necessary; say whether no other user can change a file between check and load."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-        if found.st_uid == os.geteuid() and found.st_mode & OTHERS_WRITE:
-            folder.chmod(0o700)
-            found = folder.stat()
-    except OSError:  # no home, or no right to it
-        return False
-    return found.st_uid in {os.geteuid(), 0} and not found.st_mode & OTHERS_WRITE
 
 
 def _is_intact(path: Path) -> bool:

@@ -12,7 +12,7 @@ from embedq.embedders.local_weights import locate
 
 T = TypeVar("T")
 
-_engines: "dict[Path | None, Engine]" = {}
+_engines: "dict[Path, Engine]" = {}
 _lock = threading.Lock()
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from embedq.embedders.local_cache import cache_folder, graph
+from embedq.embedders.local_cache import graph
+from embedq.embedders.local_folder import cache_folder
 from embedq.embedders.local_tokens import TextTokenizer, Tokens
 from embedq.embedders.local_weights import TOKENIZER, Source
 from embedq.model import Vector

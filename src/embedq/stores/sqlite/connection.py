@@ -82,7 +82,7 @@ def translated(error: Exception, path: Path) -> EmbedqError:  # noqa: PLR0911 on
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return StoreReadOnly(f"{path} cannot be written to: check its permissions and those of its folder")
         case sqlite3.SQLITE_NOTADB:
-            return StoreUnusable(f"{path} is not a SQLite database: name another file in EMBEDQ_URL")
+            return StoreUnusable(f"{path} is not a SQLite database: name another file")
         case sqlite3.SQLITE_CORRUPT:
             return StoreUnusable(f"{path} is damaged ({error}): stop all processes and restore it, or run `.recover`")
         case sqlite3.SQLITE_CANTOPEN:

@@ -12,6 +12,7 @@ from embedq.model import Vector
 from embedq.stores.sqlite.connection import connect, file_identity, speaking
 from embedq.stores.sqlite.follower import Follower
 from embedq.stores.sqlite.index_slots import Rids
+from embedq.stores.sqlite.looking import require
 from embedq.stores.sqlite.private import create_database
 from embedq.stores.sqlite.readers import Readers
 from embedq.stores.sqlite.schema import migrate
@@ -29,11 +30,11 @@ SEARCHES = 4  # at a time
 class File:
     """What the two parts of the store, corpus and queue, share."""
 
-    def __init__(self, path: Path, telemetry: Telemetry) -> None:
-        """Open the file, install or upgrade its schema, start its threads."""
+    def __init__(self, path: Path, telemetry: Telemetry, *, make: bool) -> None:
+        """Open the file, install or upgrade its schema, start its threads; without `make` it is only checked."""
         self.path = path
         self.telemetry = telemetry
-        install(path)
+        (install if make else require)(path)
         self.wake = Wake()
         self._reported = ""
         self.follower = Follower(lambda: connect(path, read_only=True), Path(f"{path}.index"), telemetry)
@@ -45,9 +46,9 @@ class File:
         self._watcher = Watcher(path, self._changed, self._trouble)
 
     @classmethod
-    async def open(cls, path: Path, telemetry: Telemetry) -> Self:
+    async def open(cls, path: Path, telemetry: Telemetry, *, make: bool) -> Self:
         """Open the file off the event loop; a caller that is cancelled meanwhile leaves nothing open."""
-        opening = asyncio.get_running_loop().run_in_executor(None, lambda: cls(path.absolute(), telemetry))
+        opening = asyncio.get_running_loop().run_in_executor(None, lambda: cls(path.absolute(), telemetry, make=make))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:

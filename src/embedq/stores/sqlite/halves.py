@@ -49,9 +49,9 @@ STEP = 1000
 RecordName = tuple[str, RecordId]
 
 
-async def open_with_records(path: Path, telemetry: Telemetry) -> File:
-    """Open or create a file that holds records; a queue-only file is refused."""
-    file = await File.open(path, telemetry)
+async def open_with_records(path: Path, telemetry: Telemetry, *, make: bool) -> File:
+    """Open a file that holds records, or create it with `make`; a queue-only file is refused."""
+    file = await File.open(path, telemetry, make=make)
     try:
         await file.read(lambda db: references.refuse_queue(db, path))
     except BaseException:
@@ -70,11 +70,14 @@ class SqliteJobStore(SqliteQueue, SqlitePlaces, SqliteJobs):
         SqliteJobs.__init__(self, file)
 
     @classmethod
-    async def open(cls, path: Path, *, telemetry: Telemetry | None = None) -> Self:
-        """Open or create the file."""
-        file = await File.open(path, telemetry or Telemetry())
+    async def open(cls, path: Path, *, telemetry: Telemetry | None = None, make: bool = True) -> Self:
+        """Open the file, and create or upgrade it; without `make` it is only checked."""
+        file = await File.open(path, telemetry or Telemetry(), make=make)
         try:
-            await file.write(lambda tx: references.claim(tx, path))
+            if make:
+                await file.write(lambda tx: references.claim(tx, path))
+            else:
+                await file.read(lambda db: references.refuse_unclaimed(db, path))
         except BaseException:
             await file.close()
             raise
@@ -177,9 +180,11 @@ class SqliteCorpusStore(SqliteRecords):
     """Records and vectors in a file whose jobs are in another database."""
 
     @classmethod
-    async def open(cls, path: Path, *, telemetry: Telemetry | None = None, limits: Limits | None = None) -> Self:
-        """Open or create the file."""
-        return cls(await open_with_records(path, telemetry or Telemetry()), limits or Limits())
+    async def open(
+        cls, path: Path, *, telemetry: Telemetry | None = None, limits: Limits | None = None, make: bool = True
+    ) -> Self:
+        """Open the file, and create or upgrade it; without `make` it is only checked."""
+        return cls(await open_with_records(path, telemetry or Telemetry(), make=make), limits or Limits())
 
     async def declare(self, declaration: Declaration, *, now: datetime | None = None) -> Collection:
         """See `ports.Declaring`."""

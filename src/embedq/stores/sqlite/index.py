@@ -155,4 +155,4 @@ def _load_faiss() -> Any:  # noqa: ANN401 - a module
     try:
         return import_module("faiss")
     except ImportError as missing:
-        raise SearchUnavailable("semantic search needs FAISS: pip install 'embedq[faiss]'") from missing
+        raise SearchUnavailable("search by vectors needs FAISS: run pip install 'embedq[faiss]'") from missing

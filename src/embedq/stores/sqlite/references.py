@@ -90,12 +90,23 @@ UNKNOWN = _There("", 0, None, None, None, None, None)  # a record that the queue
 
 def claim(tx: Transaction, path: object) -> None:
     """Mark a new file as a queue; refuse one that holds a corpus."""
-    if tx.db.execute(MARKED).fetchone()[0]:
-        return
-    if tx.db.execute(HAS_TEXTS).fetchone()[0]:
+    if not _is_claimed(tx.db, path):
+        tx.db.execute(MARK)
+        tx.db.execute(BEGIN_NUMBERS, (clock() * NUMBERS_PER_MILLISECOND,))
+
+
+def refuse_unclaimed(db: sqlite3.Connection, path: object) -> None:
+    """Refuse a file that is no queue yet: a caller that only reads must not make it one."""
+    if not _is_claimed(db, path):
+        raise StoreUnusable(f"{path} is no queue yet: run `embedq init` with these settings")
+
+
+def _is_claimed(db: sqlite3.Connection, path: object) -> bool:
+    if db.execute(MARKED).fetchone()[0]:
+        return True
+    if db.execute(HAS_TEXTS).fetchone()[0]:
         raise StoreUnusable(f"{path} holds records, so it is no queue alone: name another file in EMBEDQ_QUEUE_URL")
-    tx.db.execute(MARK)
-    tx.db.execute(BEGIN_NUMBERS, (clock() * NUMBERS_PER_MILLISECOND,))
+    return False
 
 
 def noted_corpus(db: sqlite3.Connection) -> str | None:

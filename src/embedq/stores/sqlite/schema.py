@@ -20,11 +20,11 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
     """Bring the file to this version's schema; safe to repeat and to run concurrently."""
     known = migrations()
     with speaking(path):
-        if _installed(db, path, newest=known[-1][0]) == known[-1][0]:
+        if installed_version(db, path, newest=known[-1][0]) == known[-1][0]:
             return
         db.execute("BEGIN IMMEDIATE")
         try:
-            installed = _installed(db, path, newest=known[-1][0])  # another process may have been faster
+            installed = installed_version(db, path, newest=known[-1][0])  # another process may have been faster
             for version, script in known:
                 if version > installed:
                     _install(db, version, script)
@@ -45,14 +45,7 @@ def statements(script: str) -> list[str]:
     return found
 
 
-def _install(db: sqlite3.Connection, version: int, script: str) -> None:
-    for statement in statements(script):
-        db.execute(statement)
-    db.execute("UPDATE embedq_control SET value = ? WHERE name = 'schema'", (version,))
-    db.execute("INSERT OR IGNORE INTO embedq_control VALUES ('identity', ?)", (secrets.randbits(62),))
-
-
-def _installed(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
+def installed_version(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
     """Read the schema's version from our own table: the file's user_version may belong to the application."""
     (ours,) = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'embedq_control'").fetchone()
     if not ours:
@@ -63,3 +56,10 @@ def _installed(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
             f"{path} has schema version {version}, this embedq knows {newest}: upgrade embedq, or open another file"
         )
     return int(version)
+
+
+def _install(db: sqlite3.Connection, version: int, script: str) -> None:
+    for statement in statements(script):
+        db.execute(statement)
+    db.execute("UPDATE embedq_control SET value = ? WHERE name = 'schema'", (version,))
+    db.execute("INSERT OR IGNORE INTO embedq_control VALUES ('identity', ?)", (secrets.randbits(62),))

@@ -29,9 +29,11 @@ class SqliteStore(SqliteCorpus, SqliteQueue, SqlitePlaces, SqliteUpkeep):
         SqliteUpkeep.__init__(self, file)
 
     @classmethod
-    async def open(cls, path: Path, *, telemetry: Telemetry | None = None, limits: Limits | None = None) -> Self:
-        """Open or create the file."""
-        return cls(await open_with_records(path, telemetry or Telemetry()), limits or Limits())
+    async def open(
+        cls, path: Path, *, telemetry: Telemetry | None = None, limits: Limits | None = None, make: bool = True
+    ) -> Self:
+        """Open the file, and create or upgrade it; without `make` it is only checked."""
+        return cls(await open_with_records(path, telemetry or Telemetry(), make=make), limits or Limits())
 
     async def settle(
         self, outcomes: Sequence[Outcome], *, then: Ask | None = None, last: bool = False, now: datetime | None = None
