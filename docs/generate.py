@@ -107,13 +107,18 @@ def commands_of(group: Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
 def _command(name: str, function: Callable[..., Any]) -> str:
     found = [(key, info, kind, default) for key, info, kind, default in _parameters(function)]
     arguments = [info for _, info, _, _ in found if isinstance(info, ArgumentInfo)]
-    optional = {info.metavar for _, info, _, default in found if default is not inspect.Parameter.empty}
-    words = [f"[{info.metavar}]" if info.metavar in optional else str(info.metavar) for info in arguments]
+    words = [_word(function, key, info, default) for key, info, _, default in found if isinstance(info, ArgumentInfo)]
     rows = [(f"`{info.metavar}`", "", info.help or "") for info in arguments]
     rows += [_option(key, info, kind, default) for key, info, kind, default in found if isinstance(info, OptionInfo)]
     usage = " ".join(["embedq", name, *words, "[options]"])
     said = " ".join((inspect.getdoc(function) or "").split())
     return f"### `{usage}`\n\n{said}\n\n{_table(('option', 'takes', 'meaning'), rows)}"
+
+
+def _word(function: Callable[..., Any], key: str, info: ArgumentInfo, default: object) -> str:
+    """Write an argument as usage does: `ID...` takes several, `[FILE]` may be left out."""
+    word = f"{info.metavar}{'...' if 'list[' in str(typing.get_type_hints(function)[key]) else ''}"
+    return word if default is inspect.Parameter.empty else f"[{word}]"
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, ArgumentInfo | OptionInfo, type, object]]:

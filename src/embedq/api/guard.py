@@ -11,9 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from embedq.api.problems import FORBIDDEN, UNAUTHORIZED, answer
 
 OPEN_PATHS = frozenset({"/health", "/health/ready"})  # the second shows more to callers with a key
-OPEN_PAGES = frozenset(
-    {"/", "/docs", "/openapi.json"}
-)  # the same for everybody: a browser opens them before it has a key
+OPEN_PAGES = frozenset({"/", "/docs", "/openapi.json"})  # without data: a browser opens them before it has a key
 DOCS_PARTS = "/docs/"
 EMBED = "/embed"
 READ_METHODS = frozenset({"GET", "OPTIONS"})

@@ -69,9 +69,7 @@ async def start(
         make: Create or upgrade the database if necessary; False: a missing one is refused.
         retry_window: How long to retry while the database is unreachable.
     """
-    lowest, form = level or settings.log_level, settings.log_format
-    journal = Journal(level=lowest, form=form, log_text=settings.log_text, secrets=settings.secrets())
-    telemetry = Telemetry() if quiet else Telemetry(journal)
+    telemetry = Telemetry() if quiet else Telemetry(_journal(settings, level))
     place, startup = _place(settings, telemetry, make=make), StartupRetry(telemetry, retry_window)
     async with AsyncExitStack() as stack:
         store = await startup.run(lambda: open_store(place))
@@ -99,6 +97,15 @@ async def _opened(settings: Settings, workers: int) -> AsyncIterator[EmbedQ]:
     level = settings.log_level if "log_level" in settings.model_fields_set else LIBRARY_LEVEL
     async with start(settings, level=level) as app, app.working(workers):
         yield app.client
+
+
+def _journal(settings: Settings, level: str | None) -> Journal:
+    return Journal(
+        level=level or settings.log_level,
+        form=settings.log_format,
+        log_text=settings.log_text,
+        secrets=settings.secrets(),
+    )
 
 
 def _place(settings: Settings, telemetry: Telemetry, *, make: bool) -> Place:

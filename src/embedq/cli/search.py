@@ -60,7 +60,7 @@ def search(  # noqa: PLR0913 one parameter per option
 
 
 def embed(
-    texts: Annotated[list[str], typer.Argument(help="What to embed.", metavar="TEXT...", callback=as_utf8)],
+    texts: Annotated[list[str], typer.Argument(help="What to embed.", metavar="TEXT", callback=as_utf8)],
     *,
     collection: Annotated[str | None, typer.Option("--collection", "-c", help="As this collection's embedder.")] = None,
     embedder: Embedder = None,
