@@ -21,6 +21,11 @@ WORKING = [
     ("collections",),
     ("search", "notes", "loom"),
     ("search", "notes", "loom", "--mode", "keyword"),
+    ("embed", "loom"),
+    ("declare", "notes", "--priority", "high"),
+    ("get", "notes", "n1"),
+    ("list", "notes"),
+    ("export", "notes"),
     ("dead", "list"),
     ("dead", "stats"),
     ("pause",),
@@ -29,6 +34,9 @@ WORKING = [
     ("retry-failed",),
     ("requeue-stale",),
     ("repair",),
+    ("cancel", "1"),
+    ("delete", "notes", "n1"),
+    ("drop", "notes", "--confirm", "notes"),
 ]
 SEARCH = """
 import asyncio
@@ -101,6 +109,18 @@ def test_work_says_what_its_embedder_needs(environment: Environment, place: Path
     said = refused(environment, place, "work", "--embedder", "openai:text-embedding-3-small")
 
     assert ("OPENAI_API_KEY" if environment.extra == "openai" else "pip install 'embedq[openai]'") in said
+
+
+@pytest.mark.parametrize("words", [("embed", "loom"), ("bench", "--records", "100")], ids=" ".join)
+def test_what_embeds_says_what_the_local_model_needs(
+    environment: Environment, place: Path, words: tuple[str, ...]
+) -> None:
+    """Its libraries, with the extra that brings them."""
+    if environment.extra == LOCAL:
+        pytest.skip("nothing is missing here")
+    environment.run(place, "init")
+
+    assert "pip install 'embedq[local]'" in refused(environment, place, *words)
 
 
 def test_postgresql_says_that_its_driver_is_missing(environment: Environment, place: Path) -> None:
