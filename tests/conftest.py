@@ -1,11 +1,9 @@
 """Shared by all tests: readable failures inside the shipped suites, and the signals that children are tested with."""
 
-import signal
-
 import pytest
+from tests.signals import give_children_their_signals
 
-# Ignored where a script runs the tests in the background, and inherited by every process that a test starts.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+give_children_their_signals()
 
 pytest.register_assert_rewrite("embedq.testing")
 pytest_plugins = ["embedq.testing.postgres.fixtures"]
