@@ -6,4 +6,4 @@ from tests.signals import give_children_their_signals
 give_children_their_signals()
 
 pytest.register_assert_rewrite("embedq.testing")
-pytest_plugins = ["embedq.testing.postgres.fixtures"]
+pytest_plugins = ["embedq.testing.postgres.fixtures", "tests.installed"]
