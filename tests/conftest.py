@@ -1,11 +1,11 @@
-"""Shared by all tests: readable failures inside the shipped suites, and the signals that children are tested with."""
-
-import signal
+"""Shared by all tests: readable failures inside the shipped suites, and what the processes of a test begin with."""
 
 import pytest
+from tests.memory import keep_files_in_memory
+from tests.signals import give_children_their_signals
 
-# Ignored where a script runs the tests in the background, and inherited by every process that a test starts.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+give_children_their_signals()
+keep_files_in_memory()
 
 pytest.register_assert_rewrite("embedq.testing")
-pytest_plugins = ["embedq.testing.postgres.fixtures"]
+pytest_plugins = ["embedq.testing.postgres.fixtures", "tests.installed"]

@@ -1,15 +1,8 @@
 """PostgreSQL is a corpus alone and a queue alone: beside a SQLite file, each keeps every promise of the suite."""
 
-import asyncio
-from collections.abc import Iterator
-from uuid import uuid4
-
 import pytest
 
 from embedq.stores.postgres import PostgresCorpusStore, PostgresJobStore
-from embedq.stores.postgres.address import parse
-from embedq.stores.postgres.schema import install
-from embedq.testing.postgres import PostgresAddress
 from embedq.testing.stores import CorpusSuite, JobStoreSuite
 
 
@@ -41,12 +34,3 @@ class TestPostgresCorpus(OnPostgres, CorpusSuite):
     async def open_corpus(self, place: str) -> PostgresCorpusStore:
         """Open the database of this test."""
         return await PostgresCorpusStore.open(place)
-
-
-@pytest.fixture(scope="session")
-def installed(postgres18: PostgresAddress) -> Iterator[str]:
-    """Make a database with the schema in it."""
-    name = f"installed_{uuid4().hex}"
-    asyncio.run(install(parse(postgres18.create_database(name))))
-    yield name
-    postgres18.drop_database(name)

@@ -1,15 +1,8 @@
 """PostgreSQL keeps every promise of the conformance suite, on the newest version and on an older one."""
 
-import asyncio
-from collections.abc import Iterator
-from uuid import uuid4
-
 import pytest
 
 from embedq.stores.postgres import PostgresStore
-from embedq.stores.postgres.address import parse
-from embedq.stores.postgres.schema import install
-from embedq.testing.postgres import PostgresAddress
 from embedq.testing.stores import StoreSuite
 
 
@@ -34,11 +27,6 @@ class OnPostgres(StoreSuite):
 class TestPostgres18(OnPostgres):
     """On PostgreSQL 18."""
 
-    @pytest.fixture
-    def installed(self, installed18: str) -> str:
-        """Copy the newer server's."""
-        return installed18
-
 
 class TestPostgres16(OnPostgres):
     """On PostgreSQL 16."""
@@ -47,26 +35,3 @@ class TestPostgres16(OnPostgres):
     def postgres_version(self) -> int:
         """Ask for the older server."""
         return 16
-
-    @pytest.fixture
-    def installed(self, installed16: str) -> str:
-        """Copy the older server's."""
-        return installed16
-
-
-@pytest.fixture(scope="session")
-def installed18(postgres18: PostgresAddress) -> Iterator[str]:
-    yield from install_on(postgres18)
-
-
-@pytest.fixture(scope="session")
-def installed16(postgres16: PostgresAddress) -> Iterator[str]:
-    yield from install_on(postgres16)
-
-
-def install_on(server: PostgresAddress) -> Iterator[str]:
-    """Make a database with the schema in it."""
-    name = f"installed_{uuid4().hex}"
-    asyncio.run(install(parse(server.create_database(name))))
-    yield name
-    server.drop_database(name)

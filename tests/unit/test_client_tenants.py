@@ -14,6 +14,12 @@ OURS, THEIRS = "ours", "theirs"
 Move = Callable[[], Awaitable[object]]
 
 
+@pytest.fixture
+def postgres_template(installed: str) -> str:
+    """Copy a database that has the schema."""
+    return installed
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[App]:
     url = f"sqlite:///{tmp_path}/n.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")

@@ -226,6 +226,12 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     await store.close()
 
 
+@pytest.fixture
+def postgres_template(installed: str) -> str:
+    """Copy a database that has the schema."""
+    return installed
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def any_house(request: pytest.FixtureRequest, house: House) -> AsyncIterator[House]:
     """A house on each database in turn."""

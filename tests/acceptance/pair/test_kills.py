@@ -5,11 +5,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from tests.acceptance.pair.dying import BAD, BATCH, WORKER, open_pair, work
 from embedq.model import JobFilter, JobStatus, Reason
 from embedq.stores.pair import PairStore
 from embedq.telemetry import Telemetry
-from embedq.testing.postgres import PostgresAddress
 from embedq.testing.stores.stage import NOTES, vector_of
 from embedq.upkeep.reconcile import Reconcile
 
@@ -57,18 +54,20 @@ class Pair:
     folder: Path
 
 
+@pytest.fixture
+def postgres_template(installed: str) -> str:
+    """Copy a database that has the schema."""
+    return installed
+
+
 @pytest.fixture(params=["sqlite", "postgres-queue", "postgres-corpus"])
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
     """Make a pair of every kind."""
     corpus, queue = f"sqlite:///{tmp_path}/corpus.db", f"sqlite:///{tmp_path}/queue.db"
     if request.param == "sqlite":
-        yield Pair(corpus, queue, tmp_path)
-        return
-    server: PostgresAddress = request.getfixturevalue("postgres18")
-    name = f"pair_{uuid4().hex}"
-    url = server.create_database(name)
-    yield Pair(corpus, url, tmp_path) if request.param == "postgres-queue" else Pair(url, queue, tmp_path)
-    server.drop_database(name)
+        return Pair(corpus, queue, tmp_path)
+    url = request.getfixturevalue("postgres_url")
+    return Pair(corpus, url, tmp_path) if request.param == "postgres-queue" else Pair(url, queue, tmp_path)
 
 
 @pytest.mark.parametrize("step", STEPS)

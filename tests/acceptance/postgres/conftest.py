@@ -16,6 +16,12 @@ MakeServer = Callable[..., PostgresServer]
 
 
 @pytest.fixture
+def postgres_template(installed: str) -> str:
+    """Copy a database that has the schema."""
+    return installed
+
+
+@pytest.fixture
 def place(tmp_path: Path, postgres_url: str) -> Iterator[Place]:
     """On a database of its own on the shared server."""
     made = Place(tmp_path, postgres_url)

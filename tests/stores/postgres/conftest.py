@@ -19,6 +19,12 @@ def postgres_version(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
+@pytest.fixture
+def postgres_template(request: pytest.FixtureRequest) -> str:
+    """Copy a database that has the schema for a test that is given an open store; others begin with an empty one."""
+    return str(request.getfixturevalue("installed")) if "store" in request.fixturenames else "template1"
+
+
 @pytest_asyncio.fixture
 async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
     """Open a store with one collection, `notes`."""

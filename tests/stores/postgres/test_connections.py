@@ -46,12 +46,15 @@ async def test_reads_and_puts_survive_lost_connections(store: PostgresStore, pos
 async def test_sessions_ended_in_a_loop_lose_nothing(store: PostgresStore, postgres_url: str) -> None:
     """Workers go on, no job is lost or left behind under a lease whose answer never came."""
     await write_many(store, 200)
-    over = asyncio.Event()
+    moved, over = asyncio.Event(), asyncio.Event()
 
     async def end() -> None:
         while not over.is_set():
+            await (
+                moved.wait()
+            )  # sessions may end at any moment, but work goes on in between however slow the machine is
+            moved.clear()
             await end_all(postgres_url)
-            await asyncio.sleep(0.03)
 
     async def work(worker: str) -> None:
         outcomes: list[Outcome] = []
@@ -62,12 +65,14 @@ async def test_sessions_ended_in_a_loop_lose_nothing(store: PostgresStore, postg
                 outcomes = [done(lease) for lease in await take(store, worker, at=None, limit=5)]
             except StoreError:
                 continue
+            moved.set()
             if not outcomes and (await _counts(store)).pending == 0:
                 return
 
     ending = asyncio.create_task(end())
     await asyncio.gather(work("w1"), work("w2"))
     over.set()
+    moved.set()
     await ending
     counts = (await store.counts())[NOTES]
     assert counts.completed + counts.pending + counts.processing == 200

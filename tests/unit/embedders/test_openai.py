@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from openai import Timeout
 from tests.unit.embedders.asking import asked
 
 from embedq.embedders.openai_embedder import OpenAIEmbedder, _used
@@ -251,7 +252,7 @@ async def test_a_timeout_is_transient(
 ) -> None:
     """A provider that does not answer within the client's own limit is transient."""
     provider.order(Faults.parse("hang=1"))
-    monkeypatch.setattr(embedder, "_client", embedder._client.with_options(timeout=0.05))
+    monkeypatch.setattr(embedder, "_client", embedder._client.with_options(timeout=Timeout(60, read=0.05)))
 
     with pytest.raises(Transient) as caught:
         await asked(embedder, TEXTS)

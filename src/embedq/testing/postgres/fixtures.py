@@ -71,7 +71,6 @@ def join(
     version: int,
     *,
     binaries: Path | None = None,
-    fsync: bool = True,
 ) -> PostgresAddress:
     """Use a server that all workers of the run share, started by the first of them; without its programs, end the test.
 
@@ -79,12 +78,11 @@ def join(
         request: Of a session fixture.
         tmp_path_factory: Has the run's folder.
         version: Of the server.
-        binaries: See `PostgresServer`; `fsync` too.
-        fsync: Off where durability is not tested.
+        binaries: See `PostgresServer`.
     """
     own = tmp_path_factory.getbasetemp()
     folder = own.parent if hasattr(request.config, "workerinput") else own
-    shared = SharedServer(folder, version, binaries=binaries, fsync=fsync)
+    shared = SharedServer(folder, version, binaries=binaries)
     # Leaving may wait for other workers: do it after the session, where no test's timeout runs.
     request.config.add_cleanup(shared.leave)
     try:

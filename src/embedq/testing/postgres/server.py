@@ -207,6 +207,7 @@ def _settings(*, fsync: bool) -> dict[str, str]:
         "fsync": "on" if fsync else "off",
         "max_connections": "200",
         "shared_buffers": "128MB",
+        "max_wal_size": "256MB",
         "wal_keep_size": "256MB",  # so that a standby can resume after a restart
         "log_line_prefix": "%m [%p] ",
         "timezone": "UTC",

@@ -18,11 +18,10 @@ class SharedServer:
     releases even for a process that crashed; the process that started it stops it once no other holds a lock.
     """
 
-    def __init__(self, folder: Path, version: int, *, binaries: Path | None = None, fsync: bool = True) -> None:
+    def __init__(self, folder: Path, version: int, *, binaries: Path | None = None) -> None:
         """Set the folder that all processes of the run share, and the server; see `PostgresServer`."""
         self._version = version
         self._binaries = binaries
-        self._fsync = fsync
         name = f"postgres{version}" if binaries is None else f"postgres{version}-{binaries.parent.name}"
         self._lock_path = folder / f"{name}.door"
         self._note_path = folder / f"{name}.json"
@@ -57,7 +56,8 @@ class SharedServer:
         return address if address.answers() else None
 
     def _start(self, note: IO[str]) -> PostgresAddress:
-        self._server = PostgresServer(self._version, binaries=self._binaries, fsync=self._fsync).start()
+        # Nobody cuts its power: whatever a commit costs beyond the kernel's cache proves nothing here.
+        self._server = PostgresServer(self._version, binaries=self._binaries, fsync=False).start()
         note.truncate(0)
         note.write(json.dumps({"port": self._server.port, "binaries": str(self._server.binaries)}))
         note.flush()

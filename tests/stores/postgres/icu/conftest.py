@@ -26,7 +26,7 @@ CREATE EXTENSION citext
 def postgres_icu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PostgresAddress:
     """Where PostgreSQL 18 with ICU answers; not to be stopped or killed by a test."""
     try:
-        return join(request, tmp_path_factory, tree.VERSION, binaries=tree.find(), fsync=False)
+        return join(request, tmp_path_factory, tree.VERSION, binaries=tree.find())
     except PostgresUnavailable as error:
         unavailable(str(error))
 
