@@ -231,6 +231,9 @@ def test_what_a_page_shows_runs(desk: Place, page: Path, request: pytest.Fixture
     settings: dict[str, object] = {"EMBEDQ_URL": url, VARIABLE: "bad=POISON", FAKE_LOG: None}
     server = desk.up(EMBEDQ_EMBEDDER="fake", **settings)
     environment = desk.with_settings({"EMBEDQ_EMBEDDER": "fake", "EMBEDQ_LOG_LEVEL": None, **settings})
+    if on_postgres:  # pg_dump must be as new as the server
+        programs = request.getfixturevalue("postgres_server").binaries
+        environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
 
     for (kind, code), (next_kind, answer) in pairwise([*shown, ("", "")]):
         if kind == "sql":

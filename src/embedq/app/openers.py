@@ -61,6 +61,13 @@ class _How(TypedDict):
     make: bool
 
 
+class _HowRecords(_How):
+    """What else matters where its records are."""
+
+    limits: Limits
+    index_memory_mb: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
     """How a kind of database is opened, and which other checks the doctor makes."""
@@ -160,18 +167,22 @@ def _how(place: Place) -> _How:
     return {"telemetry": place.telemetry, "pooler": place.settings.pg_pooler, "make": place.make}
 
 
+def _how_records(place: Place) -> _HowRecords:
+    return {**_how(place), "limits": place.limits, "index_memory_mb": place.settings.pg_index_memory_mb}
+
+
 async def _open_postgres(place: Place) -> Store:
-    how = _how(place)
+    how = _how_records(place)
     from embedq.stores.postgres import PostgresStore  # noqa: PLC0415 its driver is an extra
 
-    return await PostgresStore.open(place.url, limits=place.limits, **how)
+    return await PostgresStore.open(place.url, **how)
 
 
 async def _open_postgres_corpus(place: Place) -> Corpus:
-    how = _how(place)
+    how = _how_records(place)
     from embedq.stores.postgres import PostgresCorpusStore  # noqa: PLC0415 its driver is an extra
 
-    return await PostgresCorpusStore.open(place.url, limits=place.limits, **how)
+    return await PostgresCorpusStore.open(place.url, **how)
 
 
 async def _open_postgres_queue(place: Place) -> JobStore:

@@ -43,6 +43,9 @@ class Settings(BaseSettings):
         default=False,
         description="A pooler such as PgBouncer stands before PostgreSQL: no LISTEN, no prepared statements.",
     )
+    pg_index_memory_mb: Annotated[int, Names("EMBEDQ_PG_INDEX_MEMORY_MB")] = _number(
+        1024, 64, 1_048_576, "Megabytes that PostgreSQL may use to build a search index; it takes what the index needs."
+    )
     embedder: Annotated[str, Names("EMBEDQ_EMBEDDER")] = Field(
         "local",
         min_length=1,

@@ -1,6 +1,7 @@
 """A store on a database of its own, for facts that are PostgreSQL's."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -8,6 +9,8 @@ import pytest_asyncio
 from tests.stores.postgres.roles import roles
 
 from embedq.stores.postgres import PostgresStore
+from embedq.testing.postgres import Pgbouncer, PostgresUnavailable
+from embedq.testing.postgres.fixtures import unavailable
 from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration
 
 __all__ = ["roles"]
@@ -42,3 +45,14 @@ async def db(postgres_url: str, store: PostgresStore) -> AsyncIterator[asyncpg.C
     connection = await asyncpg.connect(postgres_url)
     yield connection
     await connection.close()
+
+
+@pytest.fixture
+def pooled_url(request: pytest.FixtureRequest, postgres_version: int, postgres_url: str) -> Iterator[str]:
+    """The test's database by way of a transaction pooler."""
+    try:
+        pooler = Pgbouncer(request.getfixturevalue(f"postgres{postgres_version}"))
+    except PostgresUnavailable as error:
+        unavailable(str(error))
+    with pooler:
+        yield pooler.url(urlsplit(postgres_url).path[1:]) + "?pooler=transaction"

@@ -1,10 +1,9 @@
 """Who builds the ANN index, and when: one at a time, over what was broken off, behind a pooler too."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -14,8 +13,6 @@ from embedq.errors import StoreError
 from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.index import is_due
 from embedq.telemetry import Event, Facts, Telemetry
-from embedq.testing.postgres import Pgbouncer, PostgresUnavailable
-from embedq.testing.postgres.fixtures import unavailable
 from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration, done, take, write_many
 
 WORTH = 40
@@ -58,17 +55,6 @@ class Ear:
 @pytest.fixture
 def ear() -> Ear:
     return Ear()
-
-
-@pytest.fixture
-def pooled_url(request: pytest.FixtureRequest, postgres_version: int, postgres_url: str) -> Iterator[str]:
-    """The test's database by way of a transaction pooler."""
-    try:
-        pooler = Pgbouncer(request.getfixturevalue(f"postgres{postgres_version}"))
-    except PostgresUnavailable as error:
-        unavailable(str(error))
-    with pooler:
-        yield pooler.url(urlsplit(postgres_url).path[1:]) + "?pooler=transaction"
 
 
 @pytest_asyncio.fixture(params=["direct", "pooled"])

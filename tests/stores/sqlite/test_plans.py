@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 
 from embedq.model import JobStatus
-from embedq.stores.sqlite import arming, keeping, leasing, listing, putting, reading, rescuing, settle_one, settling
+from embedq.stores.sqlite import (
+    arming,
+    keeping,
+    leasing,
+    listing,
+    putting,
+    reading,
+    rescuing,
+    searching,
+    settle_one,
+    settling,
+)
 from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.schema import migrate
 
@@ -94,6 +105,15 @@ def test_jobs_that_are_named_are_looked_up(db: sqlite3.Connection) -> None:
     plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", ["[]", 10])]
 
     assert any(step.startswith("SEARCH j USING INTEGER PRIMARY KEY") for step in plan), "\n".join(plan)
+
+
+def test_a_tenants_records_are_found_by_an_index(db: sqlite3.Connection) -> None:
+    """What a search is narrowed to does not depend on how many records others have."""
+    statement = searching.ALLOWED.format(filters="AND x.tenant = ?")
+
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", [1, "t"])]
+
+    assert any("USING INDEX embedq_record_tenant (collection=? AND tenant=?)" in step for step in plan), "\n".join(plan)
 
 
 def _numbers(statement: str) -> list[str]:

@@ -25,6 +25,7 @@ from embedq.policy.jobs import RecordAnswer
 from embedq.policy.tenants import owned
 from embedq.policy.texts import Limits
 from embedq.stores.postgres import (
+    build_memory,
     callers,
     collections,
     embedding,
@@ -152,10 +153,10 @@ class PostgresJobStore(PostgresLifetime, PostgresQueue, PostgresPlaces, Postgres
 class PostgresCorpusStore(PostgresLifetime, PostgresRecords):
     """Records and vectors in a database whose jobs are in another."""
 
-    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
+    def __init__(self, database: Database, limits: Limits, indexes: index.Indexes) -> None:
         """Use an open database; `open` is the usual way."""
         PostgresRecords.__init__(self, database, limits)
-        self._indexes = index.Indexes(database, index_from)
+        self._indexes = indexes
 
     @classmethod
     async def open(
@@ -165,13 +166,15 @@ class PostgresCorpusStore(PostgresLifetime, PostgresRecords):
         telemetry: Telemetry | None = None,
         limits: Limits | None = None,
         index_from: int = index.WORTH,
+        index_memory_mb: int = build_memory.MEMORY_MB,
         pooler: bool = False,
         make: bool = True,
     ) -> Self:
         """Open the database, and install or upgrade its schema; see `PostgresStore.open`."""
         address = parse(url, pooler=pooler)
         await open_as(Holds.RECORDS, address, make=make)
-        return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
+        database = Database(address, telemetry or Telemetry())
+        return cls(database, limits or Limits(), index.Indexes(database, index_from, index_memory_mb))
 
     async def put(
         self,

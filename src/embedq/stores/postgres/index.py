@@ -8,9 +8,10 @@ from typing import Any
 
 from embedq.errors import StoreError
 from embedq.model import EmbedderName
+from embedq.stores.postgres.build_memory import MEMORY_MB, graph_bytes, tune
 from embedq.stores.postgres.connection import EXTENSION, Connection, connect
 from embedq.stores.postgres.database import Database
-from embedq.stores.postgres.errors import Fault, translated
+from embedq.stores.postgres.errors import Fault, state_of, translated
 from embedq.stores.postgres.quoting import quoted
 from embedq.telemetry import Event
 
@@ -20,6 +21,8 @@ MOST_VECTOR, MOST_HALF = 2_000, 4_000  # dimensions that HNSW can index, as floa
 RETRY_SECONDS = 600.0  # after a failed build: each try may cost the server minutes
 CLAIM_SECONDS, POLL_SECONDS = 30.0, 0.05  # for a build to start, and between two checks whether it has
 CLOSE_SECONDS = 5.0
+NO_ROOM = frozenset({"53100", "53200"})  # SQLSTATEs of a server that cannot share so much memory with workers
+NO_LONGER_FITS = "maintenance_work_mem"  # the server's notice when a graph outgrows its memory
 
 SHAPE = """
 SELECT s.id, s.dimensions, coalesce(i.indisvalid, false) AS indexed
@@ -75,6 +78,11 @@ class Shape:
         return "vector" if self.dimensions <= MOST_VECTOR else "halfvec"
 
     @property
+    def vector_bytes(self) -> int:
+        """Return the size of a vector as it is indexed."""
+        return self.dimensions * (4 if self.kind == "vector" else 2)
+
+    @property
     def table(self) -> str:
         """Return the name of the vectors' table."""
         return f"embedq.vector_{self.space}"
@@ -101,13 +109,19 @@ def is_due(stored: int, to_come: int, worth: int) -> bool:
     return stored >= worth and (to_come < stored or stored >= OVERDUE * worth)
 
 
+class ParallelRefused(StoreError):
+    """The server has no shared memory for parallel workers."""
+
+
 class Indexes:
     """Builds what is due, one at a time among all processes and for each space."""
 
-    def __init__(self, database: Database, worth: int) -> None:
-        """Build in this database, from this many vectors on."""
+    def __init__(self, database: Database, worth: int = WORTH, memory_mb: int = MEMORY_MB) -> None:
+        """Build in this database, from this many vectors on, with at most so much memory."""
         self._database = database
         self._worth = worth
+        self._memory_mb = memory_mb
+        self._parallel = True  # until the server refuses
         self._retry_at: dict[int, float] = {}
         self._left_to_others: set[int] = set()
 
@@ -118,9 +132,17 @@ class Indexes:
                 continue
             if self._retry_at.get(row["id"], 0.0) <= time.monotonic() and self._is_ours(row):
                 shape = Shape(row["id"], row["dimensions"], indexed=False)
-                if await self._build(shape, row):
+                if await self._build_somehow(shape, row):
                     return 1
         return 0
+
+    async def _build_somehow(self, shape: Shape, row: Any) -> bool:  # noqa: ANN401 a row
+        """Build with parallel workers, or without them where the server refuses."""
+        try:
+            return await self._build(shape, row)
+        except ParallelRefused:
+            self._parallel = False
+            return await self._build(shape, row)
 
     def _is_ours(self, row: Any) -> bool:  # noqa: ANN401 a row
         """Say whether we may build it: only a table's owner can. Report once if not."""
@@ -153,7 +175,7 @@ class Indexes:
         began_at = time.monotonic()
         self._report("building", row)
         try:
-            await self._create(shape)
+            await self._create(shape, row)
         except (StoreError, asyncio.CancelledError) as error:
             self._retry_at[shape.space] = time.monotonic() + RETRY_SECONDS
             reason = str(error) or "it was told to stop"
@@ -162,13 +184,15 @@ class Indexes:
         self._report("built", row, seconds=time.monotonic() - began_at)
         return True
 
-    async def _create(self, shape: Shape) -> None:
-        """Build on a separate connection without a statement timeout."""
-        address = self._database.address
+    async def _create(self, shape: Shape, row: Any) -> None:  # noqa: ANN401 a row
+        """Build on a separate connection."""
+        address, parallel = self._database.address, self._parallel
         db = await connect(address)
+        db.add_log_listener(lambda _, notice: self._warn(row, str(notice)))
         try:
             if not address.pooler:  # behind a pooler the session is shared
-                await db.execute("SET statement_timeout = 0; SET lock_timeout = 0")
+                needed = graph_bytes(int(row["stored"]), shape.vector_bytes)
+                await tune(db, needed, self._memory_mb, parallel=parallel)
             schema = quoted(await db.fetchval(EXTENSION))
             await db.execute(f"DROP INDEX CONCURRENTLY IF EXISTS embedq.{shape.index}")
             await db.execute(
@@ -176,10 +200,19 @@ class Indexes:
                 f"((embedding::{schema}.{shape.kind}({shape.dimensions})) {schema}.{shape.kind}_cosine_ops)"
             )
         except Fault as error:
+            if parallel and state_of(error) in NO_ROOM and not address.pooler:
+                raise ParallelRefused(f"no room for parallel workers ({error}): it is built without them") from error
             raise translated(error, address.shown) from error
         finally:
             with contextlib.suppress(*Fault):
                 await db.close(timeout=CLOSE_SECONDS)  # if cancelled, it waits for the server to release its locks
+
+    def _warn(self, row: Any, notice: str) -> None:  # noqa: ANN401 a row
+        """Report once a build has outgrown its memory: the rest of it takes many times longer."""
+        if NO_LONGER_FITS in notice:
+            pooler = self._database.address.pooler
+            remedy = "ALTER ROLE … SET maintenance_work_mem" if pooler else "EMBEDQ_PG_INDEX_MEMORY_MB"
+            self._report("outgrown", row, level="warning", reason=f"{notice}: raise {remedy}")
 
     def _report(self, act: str, row: Any, *, level: str = "info", **facts: object) -> None:  # noqa: ANN401 a row
         self._database.telemetry.emit(

@@ -7,7 +7,7 @@ from typing import Any
 
 from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId, Vector
-from embedq.policy.texts import check_filter
+from embedq.policy.texts import check_filter, check_filterable
 from embedq.stores.columns import check_space
 from embedq.stores.postgres.catalogue import absent
 from embedq.stores.postgres.connection import Connection
@@ -22,21 +22,23 @@ NEAREST = "SELECT * FROM embedq.nearest($1, $2, $3, $4, $5, $6, $7)"
 # Any of these words, as the text search parser reads them: a lexeme is quoted, so none of it is syntax. No row: there
 # is no such collection; a row without an id: nothing was found.
 WORDS = """
-WITH c AS MATERIALIZED (SELECT id FROM embedq.collection WHERE name = $2), q AS (
+WITH c AS MATERIALIZED (
+  SELECT id, (SELECT a.attributes FROM embedq.attachment a WHERE a.collection = collection.id) AS filterable
+  FROM embedq.collection WHERE name = $2), q AS (
   SELECT string_agg('''' || replace(replace(lexeme, chr(92), repeat(chr(92), 2)), '''', '''''') || '''', ' | ')::tsquery
     AS query
   FROM unnest(to_tsvector('pg_catalog.simple', $1)))
-SELECT h.* FROM c LEFT JOIN (
+SELECT c.filterable, h.* FROM c LEFT JOIN (
   SELECT x.rid, x.id, {columns}, false AS stale, ts_rank(x.words, q.query) AS score FROM q, embedq.record x
-  WHERE x.words @@ q.query AND x.collection = (SELECT c.id FROM c) AND x.valid_to IS NULL
-    AND ($4::text IS NULL OR x.tenant = $4) {filters}
+  WHERE x.words @@ q.query AND x.collection = (SELECT c.id FROM c) AND x.valid_to IS NULL {filters}
   ORDER BY score DESC, x.rid LIMIT $3) h ON true
 ORDER BY h.score DESC, h.rid
 """
 
 # An attribute has one of the values in this list of $5, or is a list that contains one. JSON distinguishes a number
-# from a text, and true from 1.
-HAS = "AND x.attributes @> ANY (ARRAY(SELECT jsonb_array_elements($5::jsonb -> {place})))"
+# from a text, and true from 1. The second condition is for the index of attributes.
+HAS = "AND x.attributes @> ANY (ARRAY(SELECT jsonb_array_elements($5::jsonb -> {place}))) AND x.attributes <> '{{}}'"
+OF_TENANT = {False: "AND $4::text IS NULL", True: "AND x.tenant = $4"}  # by whether one is given
 
 
 async def by_vector(db: Connection, name: str, vector: Vector, query: Query) -> list[Hit]:
@@ -46,6 +48,7 @@ async def by_vector(db: Connection, name: str, vector: Vector, query: Query) -> 
     if not rows:
         raise absent(name)
     space, *found = rows
+    check_filterable(query.filter, space["filterable"], name)
     check_space(query.space, name, (space["provider"], space["model"], space["asked"], space["version"]))
     if space["dimensions"] is None:
         return []
@@ -58,11 +61,13 @@ async def by_vector(db: Connection, name: str, vector: Vector, query: Query) -> 
 async def by_words(db: Connection, name: str, words: str, query: Query) -> list[Hit]:
     """Find records by words."""
     wanted = " ".join(words.replace("\0", " ")[:MOST_CHARACTERS].split()[:MOST_WORDS])
-    filters = " ".join(HAS.format(place=place) for place in range(len(query.filter)))
-    statement = WORDS.format(columns=COLUMNS[query.bare], filters=filters or "AND $5::jsonb IS NULL")
+    filters = [HAS.format(place=place) for place in range(len(query.filter))] or ["AND $5::jsonb IS NULL"]
+    filters.append(OF_TENANT[query.tenant is not None])
+    statement = WORDS.format(columns=COLUMNS[query.bare], filters=" ".join(filters))
     rows = await db.fetch(statement, wanted, name, query.k, query.tenant, _wanted(query))
     if not rows:
         raise absent(name)
+    check_filterable(query.filter, rows[0]["filterable"], name)
     return [_hit(row) for row in rows if row["id"] is not None]
 
 

@@ -3,7 +3,7 @@
 from typing import Self
 
 from embedq.policy.texts import Limits
-from embedq.stores.postgres import index
+from embedq.stores.postgres import build_memory, index
 from embedq.stores.postgres.address import parse
 from embedq.stores.postgres.attaching.attached_tables import PostgresAttaching
 from embedq.stores.postgres.corpus import PostgresCorpus
@@ -19,12 +19,12 @@ from embedq.telemetry import Telemetry
 class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPlaces, PostgresUpkeep, PostgresLifetime):
     """One database that is both corpus and queue: record and job, vector and settlement share a transaction."""
 
-    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
+    def __init__(self, database: Database, limits: Limits, indexes: index.Indexes) -> None:
         """Use an open database; `open` is the usual way."""
         PostgresCorpus.__init__(self, database, limits)
         PostgresWork.__init__(self, database)
         PostgresPlaces.__init__(self, database)
-        PostgresUpkeep.__init__(self, database, limits, index_from)
+        PostgresUpkeep.__init__(self, database, limits, indexes)
         PostgresAttaching.__init__(self, database, limits)
 
     @classmethod
@@ -35,6 +35,7 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPla
         telemetry: Telemetry | None = None,
         limits: Limits | None = None,
         index_from: int = index.WORTH,
+        index_memory_mb: int = build_memory.MEMORY_MB,
         pooler: bool = False,
         make: bool = True,
     ) -> Self:
@@ -45,12 +46,14 @@ class PostgresStore(PostgresAttaching, PostgresCorpus, PostgresWork, PostgresPla
             telemetry: Where events are sent.
             limits: The limits of a record.
             index_from: How many vectors of a space are worth an index.
+            index_memory_mb: How much memory the server may use to build one.
             pooler: A transaction pooler is in between.
             make: Install or upgrade the schema; without it a database that lacks it is refused.
         """
         address = parse(url, pooler=pooler)
         await open_as(Holds.BOTH, address, make=make)
-        return cls(Database(address, telemetry or Telemetry()), limits or Limits(), index_from)
+        database = Database(address, telemetry or Telemetry())
+        return cls(database, limits or Limits(), index.Indexes(database, index_from, index_memory_mb))
 
     async def close(self) -> None:
         """See `ports.Lifetime`."""

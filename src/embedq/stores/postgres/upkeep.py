@@ -72,11 +72,11 @@ class PostgresJobs:
 class PostgresUpkeep(PostgresJobs):
     """Reconcile, and operators' actions on jobs whose records are in the same database."""
 
-    def __init__(self, database: Database, limits: Limits, index_from: int) -> None:
-        """Use an open database; a space with so many vectors gets an index."""
+    def __init__(self, database: Database, limits: Limits, indexes: index.Indexes) -> None:
+        """Use an open database."""
         PostgresJobs.__init__(self, database)
         self._limits = limits
-        self._indexes = index.Indexes(database, index_from)
+        self._indexes = indexes
 
     async def missing(self, collection: str, *, after: str | None = None, limit: int = 10) -> Sequence[Missing]:
         """See `ports.Keeping`."""

@@ -1,8 +1,8 @@
 -- Say why a row cannot be a record; NULL: it can.
 CREATE FUNCTION refusal(p_id text, p_text text, p_tenant text, p_attributes jsonb, p_bytes int) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN octet_length(p_id) NOT BETWEEN 1 AND 512 THEN 'its key has not 1 to 512 bytes'
-    WHEN p_id ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'its key holds control characters'
+  SELECT CASE WHEN octet_length(p_id) NOT BETWEEN 1 AND 512 THEN 'its id has not 1 to 512 bytes'
+    WHEN p_id ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'its id holds control characters'
     WHEN octet_length(p_tenant) NOT BETWEEN 1 AND 512 THEN 'its tenant has not 1 to 512 bytes'
     WHEN p_tenant ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'its tenant holds control characters'
     WHEN octet_length(p_attributes::text) > 1 << 20 THEN 'its attributes have more than 1 MiB'

@@ -9,7 +9,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
     ('reader', ARRAY['doubt', 'misplaced', 'name_of', 'nearest', 'noted_rows', 'oldest', 'place', 'space_number',
       'stored', 'take_budget', 'trouble_of', 'truncated', 'unread']),
-    ('writer', ARRAY['arm_unchanged', 'cancel', 'delete_json', 'delete_records', 'fold', 'give_up_texts',
+    ('writer', ARRAY['arm_unchanged', 'cancel', 'delete', 'delete_json', 'delete_records', 'fold', 'give_up_texts',
       'learn', 'name_records', 'note_change', 'note_text', 'put', 'put_json',
       'remove_dropped', 'try_again']),
     ('worker', ARRAY['changed_tables', 'complete_and_lease', 'gather', 'hold_records', 'known', 'lease',
