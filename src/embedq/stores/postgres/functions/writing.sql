@@ -79,7 +79,7 @@ BEGIN
   SELECT * INTO c FROM collection k WHERE k.name = p_name;
   IF NOT FOUND THEN
     RAISE undefined_object USING MESSAGE = format('no collection %L', p_name),
-      HINT = 'Declare it, or put a first record into it by embedq, before this transaction begins.';
+      HINT = 'Declare it with `embedq declare` before this transaction begins.';
   ELSIF EXISTS (SELECT FROM control k WHERE k.holds = 'jobs') THEN
     RAISE object_not_in_prerequisite_state USING
       MESSAGE = 'this database holds the queue alone: write to the one that holds the records';
