@@ -3,13 +3,17 @@
 import json
 import signal
 import stat
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.conftest import Shell
+from tests.doors.conftest import Shell, World
 from tests.doors.terminal import terminal
 from tests.doors.test_cli import notes
 from tests.doors.test_cli_running import until
+
+from embedq.cli.exporting import Wanted, export_all
+from embedq.model import Page, Record
 
 ODD: list[dict[str, Any]] = [
     {"id": "a/b ☃", "text": "two\nlines \u2028 and \x1b[2J", "attributes": {"n": [1, {"deep": None}], "x": "織機"}},
@@ -182,16 +186,37 @@ def test_an_export_with_vectors(shell: Shell) -> None:
     assert shell.facts("get", "notes", "n0")["attributes"] == {}
 
 
+async def test_an_exported_vector_is_of_the_text_beside_it(world: World, tmp_path: Path) -> None:
+    """A record that is edited and embedded while it is exported comes with both of one moment."""
+    await world.client.put("notes", [{"id": "a", "text": "A"}])
+    await world.embed_all()
+    list_records = world.client.records
+
+    async def edited_after(*args: Any, **kwargs: Any) -> Page[Record]:  # noqa: ANN401 handed on
+        page = await list_records(*args, **kwargs)
+        await world.client.put("notes", [{"id": "a", "text": "B"}])
+        await world.embed_all()
+        return page
+
+    world.client.records = edited_after  # type: ignore[method-assign]
+    await export_all(world.app, Wanted(collection="notes", vectors=True, tenant=None), str(tmp_path / "out.jsonl"))
+
+    [line] = (tmp_path / "out.jsonl").read_text().splitlines()
+    record = await world.client.get("notes", "a", with_vector=True)
+    assert record.vector is not None
+    assert (json.loads(line)["text"], json.loads(line)["_embedding"]["vector"]) == ("B", record.vector.tolist())
+
+
 def test_a_killed_export_leaves_no_half_file(shell: Shell) -> None:
     """The name is taken when all is written: until then the old file stands, and a Ctrl-C leaves nothing else."""
     shell.run("put", "notes", shell.write("n.jsonl", *notes(3)))
     out = shell.folder / "out.jsonl"
     out.write_text("old")
-    hook = "import asyncio\nfrom embedq.cli import exporting\nexporting._vectors = lambda *_: asyncio.sleep(600)\n"
+    hook = "import asyncio\nfrom embedq.cli import exporting\nexporting._with_vectors = lambda *_: asyncio.sleep(600)\n"
     (shell.folder / "sitecustomize.py").write_text(hook)
 
     for number, left in ((signal.SIGINT, 0), (signal.SIGKILL, 1)):
-        process = shell.start("export", "notes", "out.jsonl", PYTHONPATH=str(shell.folder))
+        process = shell.start("export", "notes", "out.jsonl", "--vectors", PYTHONPATH=str(shell.folder))
         until(lambda: bool(list(shell.folder.glob(".out.jsonl.*"))))
         process.send_signal(number)
         process.communicate(timeout=60)

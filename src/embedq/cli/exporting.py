@@ -16,11 +16,9 @@ from embedq.app import App
 from embedq.cli.layout import EMBEDDING
 from embedq.cli.output import console
 from embedq.errors import Invalid
-from embedq.model import Collection, EmbeddingStatus, Record, RecordId, Vector
+from embedq.model import Collection, EmbeddingStatus, Record
 from embedq.policy.printable import literal, safe_json
 from embedq.policy.texts import MAX_BATCH
-
-Vectors = dict[RecordId, Vector | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +37,8 @@ async def export_all(app: App, wanted: Wanted, path: str) -> int:
     written = 0
     with _output(path) as file, _progress(wanted.collection, total) as done:
         async for page in _pages(app, wanted):
-            vectors = await _vectors(app, wanted, page)
             for record in page:
-                file.write(_line(record, found, vectors))
+                file.write(_line(record, found, vectors=wanted.vectors))
             written += len(page)
             done(written)
     return written
@@ -51,22 +48,18 @@ async def _pages(app: App, wanted: Wanted) -> AsyncIterator[Sequence[Record]]:
     cursor = None
     while True:
         page = await app.client.records(wanted.collection, tenant=wanted.tenant, limit=MAX_BATCH, cursor=cursor)
-        yield page.items
+        yield await _with_vectors(app, wanted, page.items) if wanted.vectors else page.items
         cursor = page.next_cursor
         if cursor is None:
             return
 
 
-async def _vectors(app: App, wanted: Wanted, page: Sequence[Record]) -> Vectors | None:
-    """Read the current vectors of a page."""
-    if not wanted.vectors:
-        return None
-    found = await app.store.get(wanted.collection, [record.id for record in page], with_vectors=True)
-    current = (record for record in found if record.embedding_status is EmbeddingStatus.EMBEDDED)
-    return {record.id: record.vector for record in current}
+async def _with_vectors(app: App, wanted: Wanted, page: Sequence[Record]) -> Sequence[Record]:
+    """Read the records of a page again with their vectors: text and vector must be of one moment."""
+    return await app.store.get(wanted.collection, [record.id for record in page], with_vectors=True)
 
 
-def _line(record: Record, collection: Collection, vectors: Vectors | None) -> bytes:
+def _line(record: Record, collection: Collection, *, vectors: bool) -> bytes:
     """Write a record with the fields that `put` takes; one that is made from attributes has no text of its own."""
     fields: dict[str, Any] = {"id": record.id}
     if collection.declaration.text_from is None:
@@ -75,8 +68,8 @@ def _line(record: Record, collection: Collection, vectors: Vectors | None) -> by
         fields["attributes"] = record.attributes
     if record.tenant is not None:
         fields["tenant"] = record.tenant
-    if vectors is not None:
-        vector = vectors.get(record.id)
+    if vectors:
+        vector = record.vector if record.embedding_status is EmbeddingStatus.EMBEDDED else None
         numbers = None if vector is None else vector.tolist()
         fields[EMBEDDING] = {"space": str(collection.space), "vector": numbers}
     return safe_json(json.dumps(fields, ensure_ascii=False)).encode() + b"\n"
