@@ -35,8 +35,8 @@ def typed(
     kind: str, code: str, *, programs: Programs, address: str, folder: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a block as a reader would, with these programs and this server where the page has the usual ones."""
-    here = code.replace(SHOWN_ADDRESS, address).replace(SHOWN_COMMAND, programs.embedq)
-    here = here.replace(SHOWN_PYTHON, programs.python)
+    here = code.replace(SHOWN_ADDRESS, address).replace(SHOWN_PYTHON, programs.python)
+    here = here.replace(SHOWN_COMMAND, programs.embedq)  # last: it may hold the name of a Python that is shown
     command = [programs.python, "-c", code] if kind == "python" else ["bash", "-euo", "pipefail", "-c", here]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False

@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from tests.acceptance.processes import Place
 from tests.acceptance.waiting import until
 
@@ -14,6 +15,12 @@ CALLED = "lease|complete_and_lease|renew|put_json"  # functions that the older v
 BEFORE, AFTER = 400, 50  # records
 SLOW = {"EMBEDQ_BATCH_SIZE": 10, "EMBEDQ_FAKE_FAULTS": "latency=0.2", "EMBEDQ_LEASE_SECONDS": 3}
 SHORT = {"EMBEDQ_HEARTBEAT_SECONDS": 0.3, "EMBED_JOB_RECOVERY_INTERVAL": 300}
+
+
+@pytest.fixture
+def postgres_template() -> str:
+    """Begin with an empty database: the older version installs itself."""
+    return "template1"
 
 
 def older_version(folder: Path) -> dict[str, str]:
