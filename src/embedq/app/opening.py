@@ -53,7 +53,7 @@ class Opening(AbstractAsyncContextManager[EmbedQ]):
         async def close() -> None:
             closing.set()
             if task is not None:
-                await task
+                await asyncio.shield(task)  # whoever stops waiting does not stop it half-way
 
         async with self._opened as eq:
             eq.on_close = close

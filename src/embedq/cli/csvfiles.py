@@ -35,7 +35,8 @@ def rows(file: IO[bytes], layout: Layout) -> Iterator[Row]:
             if row.cells or row.problem:
                 yield row
     finally:
-        text.detach()
+        if not file.closed:  # a caller that gives up at the header closes it first
+            text.detach()
 
 
 def names_of(found: Iterator[Row], layout: Layout) -> Sequence[str]:

@@ -79,19 +79,21 @@ def _line(record: Record, collection: Collection, *, vectors: bool) -> bytes:
 def _output(path: str) -> Iterator[IO[bytes]]:
     """Open stdout, or a file that takes its name when all is written; a killed export leaves the old one as it was."""
     target = Path(path)
-    if path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
     try:
+        if path == "-":
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+            return
         if target.exists() and not target.is_file():  # a pipe or a device has no name to take
             with target.open("wb") as file:
                 yield file
             return
         with _replacing(target.resolve()) as file:
             yield file
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}") from error
+        raise Invalid(f"{'stdout' if path == '-' else path} cannot be written: {error.strerror}") from error
 
 
 @contextmanager

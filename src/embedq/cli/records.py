@@ -150,7 +150,7 @@ def _lines(path: str) -> Iterator[str]:
     with opened(path) as file:
         for number, line in enumerate(file, start=1):
             try:
-                id_ = line.decode("utf-8-sig").rstrip("\r\n")
+                id_ = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise Invalid(f"line {number}: no valid UTF-8 (byte {error.start})") from error
             if id_:

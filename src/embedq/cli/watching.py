@@ -18,7 +18,7 @@ async def watched(url: str | None) -> None:
     """Show the status until Ctrl-C."""
     settings, rate, screen = load(url=url), Rate(), console()
     async with start(settings, quiet=True, make=False) as app:
-        with Live(console=screen, screen=True, auto_refresh=False) as live:
+        with Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
             while True:
                 found = await app.operator.status()
                 _note(rate, found)

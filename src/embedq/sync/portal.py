@@ -46,8 +46,8 @@ class Portal:
     def _check(self) -> None:
         if self.process != os.getpid():
             raise StoreError(
-                f"this was opened in process {self.process}, of which this is a fork: call embedq.connect after the "
-                "fork, in each process (with gunicorn --preload in post_fork)"
+                f"this was opened in process {self.process}, of which this is a fork: close it before the fork, and "
+                "call embedq.connect after the fork, in each process (with gunicorn --preload in post_fork)"
             )
         if not self._thread.is_alive():
             raise StoreError("the store is closed: open it again")

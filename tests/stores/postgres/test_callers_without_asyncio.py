@@ -15,7 +15,8 @@ from django.db.utils import ConnectionHandler
 from sqlalchemy.orm import Session
 
 import embedq
-from embedq.errors import Conflict
+from embedq.errors import Conflict, NotFound
+from embedq.testing.postgres.address import PostgresAddress
 
 LOOM = {"id": "a", "text": "A 🧵", "attributes": {"quote": "'\""}, "tenant": "t"}
 
@@ -160,3 +161,25 @@ def test_workers_are_woken_by_the_callers_commit(postgres_url: str) -> None:
             eq.put("notes", [LOOM], connection=connection)
 
         assert set(eq.wait("notes", ["a"], timeout=30).values()) == {"embedded"}
+
+
+@pytest.fixture
+def other_url(postgres_url: str, postgres_server: PostgresAddress, postgres_template: str) -> Iterator[str]:
+    """Make a second database."""
+    name = f"{postgres_url.rpartition('/')[2]}_other"
+    yield postgres_server.create_database(name, template=postgres_template)
+    postgres_server.drop_database(name)
+
+
+def test_a_connection_to_another_database_is_refused(postgres_url: str, other_url: str) -> None:
+    """Also if that has the same collection and records: they stay as they are."""
+    with embedq.connect(postgres_url, embedder="fake") as a, embedq.connect(other_url, embedder="fake") as b:
+        for eq in (a, b):
+            eq.put("notes", [{"id": "old", "text": "A"}])
+        with psycopg.connect(other_url) as connection:
+            with pytest.raises(NotFound, match="the same database"):
+                a.put("notes", [{"id": "new", "text": "B"}], connection=connection)
+            with pytest.raises(NotFound, match="the same database"):
+                a.delete("notes", ["old"], connection=connection)
+
+        assert [record.id for record in b.records("notes").items] == ["old"]

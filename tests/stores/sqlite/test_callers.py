@@ -119,3 +119,40 @@ def test_a_connection_for_asyncio_is_refused(eq: embedq.SyncEmbedQ, kind: type) 
 
     with pytest.raises(TypeError, match=f"must be a sqlite3.Connection.*not {kind.__name__}"):
         eq.put("notes", [{"id": "a", "text": "a"}], connection=connection)
+
+
+@pytest.mark.parametrize("name", ["b.db", ":memory:"])
+def test_a_connection_to_another_file_is_refused(tmp_path: Path, name: str) -> None:
+    """Its record would be where nobody looks for it; the other file stays as it is, though it has embedq in it too."""
+    urls = [f"sqlite:///{tmp_path}/{file}" for file in ("a.db", "b.db")]
+    other = sqlite3.connect(name if name == ":memory:" else tmp_path / name)
+    with embedq.connect(urls[0], embedder="fake") as a, embedq.connect(urls[1], embedder="fake") as b:
+        for eq in (a, b):
+            eq.put("notes", [{"id": "old", "text": "A"}])
+
+        with pytest.raises(embedq.errors.Invalid, match="the connection is to"):
+            a.put("notes", [{"id": "new", "text": "B"}], connection=other)
+        with pytest.raises(embedq.errors.Invalid, match="the connection is to"):
+            a.delete("notes", ["old"], connection=other)
+
+        other.commit()
+        assert [record.id for record in b.records("notes").items] == ["old"]
+    other.close()
+
+
+@pytest.mark.parametrize("isolation", ["DEFERRED", None])
+def test_a_put_begins_with_the_right_to_write(tmp_path: Path, isolation: Any) -> None:  # noqa: ANN401 sqlite3's own words
+    """A transaction that reads first is refused at once if a worker commits before it writes."""
+    said: list[str] = []
+    with embedq.connect(f"sqlite:///{tmp_path}/a.db", embedder="fake") as eq:
+        eq.declare("notes")
+        connection = sqlite3.connect(tmp_path / "a.db", isolation_level=isolation)
+        connection.set_trace_callback(said.append)
+        eq.put("notes", [{"id": "a", "text": "A"}], connection=connection)
+        begun = [word for word in said if word.startswith(("BEGIN", "SELECT", "SAVEPOINT"))]
+
+        assert begun[0] == "BEGIN IMMEDIATE"
+        assert connection.in_transaction is (isolation is not None)
+        connection.commit()
+        assert eq.get("notes", "a").text == "A"
+        connection.close()

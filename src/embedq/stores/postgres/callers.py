@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from embedq.model import NewRecord, RecordId
 from embedq.policy.texts import Limits
 from embedq.ports.caller import on_callers_thread, refuse_without_asyncio
 from embedq.stores.drivers import driver_of, is_for_asyncio
-from embedq.stores.postgres.catalogue import find
+from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.database import Database
 from embedq.stores.postgres.errors import is_undone
 from embedq.stores.postgres.putting import CHANGED, Reader, T, as_json, rows_of
@@ -31,18 +31,12 @@ async def put(
     read: Reader[T],
 ) -> list[T]:
     """Write records as part of the caller's transaction; workers are notified when it commits."""
-    for _ in range(3):
-        collection = database.catalogue.recall(name)
-        if collection is None:
-            collection = await database.run(lambda db: find(db, name), repeat=True)
-        database.catalogue.remember(collection)
-        collection.check_writable()
+    async for collection in _as_seen(database, name):
         rows = rows_of(collection, records, limits)
         answer = json.loads(await _ask(connection, PUT, as_json(collection, rows, now)))
         if answer["problem"] != CHANGED:
             return read(rows, answer)
-        database.catalogue.forget(name)
-    raise NotFound(f"no collection {name!r} that this transaction can see: declare it before the transaction begins")
+    raise _unseen(name)
 
 
 async def delete(
@@ -53,11 +47,32 @@ async def delete(
     which: Mapping[str, Any],
 ) -> list[RecordId]:
     """Delete records as part of the caller's transaction; return those that existed."""
-    collection = await database.run(lambda db: find(db, name), repeat=True)
-    collection.check_writable()
-    request = {"collection": collection.id, "ids": list(records), **which}
-    gone = set(json.loads(await _ask(connection, DELETE, json.dumps(request))))
-    return [record for record in dict.fromkeys(records) if record in gone]
+    async for collection in _as_seen(database, name):
+        request = {**collection.named(), "ids": list(records), **which}
+        answer = json.loads(await _ask(connection, DELETE, json.dumps(request)))
+        if answer is not None:
+            gone = set(answer)
+            return [record for record in dict.fromkeys(records) if record in gone]
+    raise _unseen(name)
+
+
+async def _as_seen(database: Database, name: str) -> AsyncIterator[Found]:
+    """Yield a collection as it was last read, then as it is: the caller's connection may see another one."""
+    for _ in range(3):
+        collection = database.catalogue.recall(name)
+        if collection is None:
+            collection = await database.run(lambda db: find(db, name), repeat=True)
+        database.catalogue.remember(collection)
+        collection.check_writable()
+        yield collection
+        database.catalogue.forget(name)
+
+
+def _unseen(name: str) -> NotFound:
+    return NotFound(
+        f"no collection {name!r} that this transaction can see: declare it before the transaction begins, and hand "
+        "over a connection to the same database"
+    )
 
 
 async def _ask(connection: object, call: str, request: str) -> str:

@@ -9,7 +9,8 @@ from embedq.stores.columns import read_retry, read_text_from
 from embedq.stores.postgres.connection import Connection
 
 COLUMNS = """id, name, revision, space, text_from, priority, retry,
-(SELECT a.made_for FROM embedq.attachment a WHERE a.collection = collection.id) AS attached"""
+(SELECT a.made_for FROM embedq.attachment a WHERE a.collection = collection.id) AS attached,
+(SELECT c.identity::text FROM embedq.control c) AS identity"""
 FIND = f"SELECT {COLUMNS} FROM embedq.collection WHERE name = $1"
 ALL = f"SELECT {COLUMNS} FROM embedq.collection"
 EPOCH = "SELECT epoch + first_token FROM embedq.control"  # as a lease reports it: it differs after a schema was dropped
@@ -27,6 +28,11 @@ class Found:
     priority: int
     retry: RetryPolicy
     attached: str | None = None  # the table whose rows are its records
+    identity: str | None = None  # of its database
+
+    def named(self) -> dict[str, object]:
+        """Name it for a function that is called on another connection, which may be to another database."""
+        return {"name": self.name, "collection": self.id, "revision": self.revision, "identity": self.identity}
 
     def check_writable(self) -> None:
         """Refuse to write records whose source is an attached table."""
@@ -84,6 +90,7 @@ def made(row: Any) -> Found:  # noqa: ANN401 a row
         row["priority"],
         read_retry(row["retry"]),
         row.get("attached"),
+        row.get("identity"),
     )
 
 

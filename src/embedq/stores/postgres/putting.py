@@ -151,8 +151,7 @@ def as_json(collection: Found, rows: Sequence[Row], now: datetime | None) -> str
         }
         for row in rows
     ]
-    known = {"name": collection.name, "collection": collection.id, "revision": collection.revision}
-    return json.dumps({**known, "now": text_of(now), "records": listed}, ensure_ascii=False)
+    return json.dumps({**collection.named(), "now": text_of(now), "records": listed})
 
 
 def receipts(rows: Sequence[Row], answer: Mapping[str, Any]) -> list[Receipt]:

@@ -3,8 +3,10 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
+from embedq.errors import Invalid
 from embedq.ports.caller import on_callers_thread
 from embedq.stores.drivers import driver_of, is_for_asyncio
 from embedq.stores.sqlite.moments import clock
@@ -15,27 +17,47 @@ T = TypeVar("T")
 DRIVERS = "a sqlite3.Connection, or a Django or SQLAlchemy connection that has one"
 
 
-async def write_on(connection: object, work: Work[T]) -> T:
-    """Do this work as part of the caller's transaction."""
-    return await on_callers_thread(lambda: _write(_driver_connection(connection), work))
+async def write_on(path: Path, connection: object, work: Work[T]) -> T:
+    """Do this work as part of the caller's transaction, which must be one of this file."""
+    return await on_callers_thread(lambda: _write(path, _driver_connection(connection), work))
 
 
-def _write(db: sqlite3.Connection, work: Work[T]) -> T:
-    _begin(db)
-    transaction = Transaction(db, clock())
-    with _plain_rows(db), transaction.savepoint("embedq"):
-        answer = work(transaction)
-        transaction.flush_words()
-    return answer
+def _write(path: Path, db: sqlite3.Connection, work: Work[T]) -> T:
+    with _plain_rows(db):
+        _check_file(path, db)
+        with _begun(db):
+            transaction = Transaction(db, clock())
+            with transaction.savepoint("embedq"):
+                answer = work(transaction)
+                transaction.flush_words()
+            return answer
 
 
-def _begin(db: sqlite3.Connection) -> None:
-    """Begin a transaction where the driver would before a write; without one, our savepoint's end would commit."""
-    commits_itself = (
-        db.isolation_level is None or getattr(db, "autocommit", None) is True
-    )  # the second from Python 3.12
-    if not commits_itself and not db.in_transaction:
-        db.execute(f"BEGIN {db.isolation_level}")
+def _check_file(path: Path, db: sqlite3.Connection) -> None:
+    """Refuse a connection to another file: its record would be in no place where anybody looks for it."""
+    found = next((file for _, name, file in db.execute("PRAGMA database_list") if name == "main"), "")
+    if not found or not Path(found).exists() or not path.samefile(found):
+        raise Invalid(f"the connection is to {found or 'a database in memory'}, embedq uses {path}: connect to that")
+
+
+@contextmanager
+def _begun(db: sqlite3.Connection) -> Iterator[None]:
+    """Begin a transaction where none is open, and end it where the driver commits each statement by itself.
+
+    It begins with the right to write: one that reads first is refused at once if another process writes meanwhile.
+    """
+    if db.in_transaction:
+        yield
+        return
+    commits_itself = db.isolation_level is None or getattr(db, "autocommit", None) is True  # the second: Python 3.12
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    if commits_itself:
+        db.execute("COMMIT")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from embedq.model import (
 )
 from embedq.policy.texts import Limits
 from embedq.stores.columns import Listed
-from embedq.stores.sqlite import callers, collections, deleting, keeping, putting, reading, searching
+from embedq.stores.sqlite import collections, deleting, keeping, putting, reading, searching
 from embedq.stores.sqlite.file import File
 from embedq.stores.sqlite.moments import clock, stamp
 from embedq.stores.sqlite.transaction import Transaction
@@ -84,7 +84,7 @@ class SqliteRecords:
         def work(tx: Transaction) -> list[RecordId]:
             return deleting.delete(tx, collection, records, stamp(now, tx.now), purge=purge, tenant=tenant)
 
-        return await self._file.write(work) if connection is None else await callers.write_on(connection, work)
+        return await self._file.write(work) if connection is None else await self._file.write_on(connection, work)
 
     async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
         """See `ports.Leasing`."""
@@ -165,7 +165,7 @@ class SqliteCorpus(SqliteRecords):
             return putting.put(tx, collection, records, self._limits, stamp(now, tx.now))
 
         if connection is not None:
-            return await callers.write_on(connection, work)
+            return await self._file.write_on(connection, work)
         return await self._file.write(work)
 
     async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Receipt:

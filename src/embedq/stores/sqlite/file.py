@@ -9,8 +9,10 @@ from typing import Self, TypeVar
 
 from embedq.errors import StoreUnusable
 from embedq.model import Vector
+from embedq.stores.sqlite import callers
 from embedq.stores.sqlite.connection import connect, file_identity, speaking
 from embedq.stores.sqlite.follower import Follower
+from embedq.stores.sqlite.forks import note_closed, note_open, refuse_inherited
 from embedq.stores.sqlite.index_slots import Rids
 from embedq.stores.sqlite.looking import require
 from embedq.stores.sqlite.private import create_database
@@ -34,7 +36,9 @@ class File:
         """Open the file, install or upgrade its schema, start its threads; without `make` it is only checked."""
         self.path = path
         self.telemetry = telemetry
+        refuse_inherited(path)
         (install if make else require)(path)
+        self._noted = note_open(path)
         self.wake = Wake()
         self._reported = ""
         self.follower = Follower(lambda: connect(path, read_only=True), Path(f"{path}.index"), telemetry)
@@ -60,6 +64,10 @@ class File:
     async def write(self, work: Work[T], *, bulk: bool = False) -> T:
         """Do this work in a transaction that is durable on return; `bulk` work lets single puts go first."""
         return await self._writer.run(work, bulk=bulk)
+
+    async def write_on(self, connection: object, work: Work[T]) -> T:
+        """Do this work in the caller's transaction, on the caller's connection and thread."""
+        return await callers.write_on(self.path, connection, work)
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Read in one snapshot, concurrently with the writer."""
@@ -97,6 +105,7 @@ class File:
         self._readers.close()
         self._searches.shutdown(wait=True)
         self.follower.close()
+        note_closed(self._noted)
 
     def _committed(self, transaction: Transaction) -> None:
         """Report a commit, on the writer's thread."""

@@ -26,7 +26,6 @@ from embedq.policy.tenants import owned
 from embedq.policy.texts import Limits
 from embedq.stores.belonging import refuse_other_corpus
 from embedq.stores.sqlite import (
-    callers,
     collections,
     deleting,
     embedding,
@@ -203,7 +202,7 @@ class SqliteCorpusStore(SqliteRecords):
         def work(tx: Transaction) -> list[Written]:
             return putting.write(tx, collection, records, self._limits, stamp(now, tx.now))
 
-        return await self._file.write(work) if connection is None else await callers.write_on(connection, work)
+        return await self._file.write(work) if connection is None else await self._file.write_on(connection, work)
 
     async def patch(self, collection: str, record: RecordId, patch: Patch, *, now: datetime | None = None) -> Written:
         """See `ports.RecordWriting`."""

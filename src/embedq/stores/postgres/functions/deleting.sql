@@ -99,7 +99,8 @@ BEGIN
 END
 $$;
 
--- The same for callers whose driver knows no arrays: one JSON text, and so is the answer.
+-- The same for callers whose driver knows no arrays: one JSON text, and so is the answer; null if there is no such
+-- collection here.
 CREATE FUNCTION delete_json(p_request text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE
@@ -108,8 +109,8 @@ DECLARE
 BEGIN
   SELECT delete_records(c.id, c.space, ARRAY(SELECT jsonb_array_elements_text(request -> 'ids')),
     (request ->> 'purge')::boolean, (request ->> 'now')::timestamptz, request ->> 'tenant') INTO gone
-  FROM collection c WHERE c.id = (request ->> 'collection')::int;
-  RETURN to_json(coalesce(gone, '{}'))::text;
+  FROM collection c WHERE c.id = (request ->> 'collection')::int AND c.name = request ->> 'name' AND is_here(request);
+  RETURN CASE WHEN FOUND THEN to_json(coalesce(gone, '{}'))::text ELSE 'null' END;
 END
 $$;
 

@@ -258,6 +258,15 @@ WHEN serialization_failure THEN
 END
 $$;
 
+-- Say whether a caller's request is meant for this database: its connection may be to another.
+CREATE FUNCTION is_here(p_request jsonb) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN p_request ->> 'identity' IS NULL
+    OR EXISTS (SELECT FROM control c WHERE c.identity::text = p_request ->> 'identity');
+END
+$$;
+
 -- The same for callers whose driver knows no arrays: everything is one JSON text, hashes in hex, and so is the answer.
 CREATE FUNCTION put_json(p_request text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
@@ -271,8 +280,9 @@ BEGIN
     array_agg(x.priority) AS priorities INTO r
   FROM jsonb_to_recordset(request -> 'records')
     x (place int, id text, text text, hash text, attributes jsonb, tenant text, priority smallint);
-  answer := put(request ->> 'name', (request ->> 'collection')::int, (request ->> 'revision')::int, r.places, r.ids,
-    r.texts, r.hashes, r.attributes, r.tenants, r.priorities, (request ->> 'now')::timestamptz, true);
+  answer := put(CASE WHEN is_here(request) THEN request ->> 'name' END, (request ->> 'collection')::int,
+    (request ->> 'revision')::int, r.places, r.ids, r.texts, r.hashes, r.attributes, r.tenants,
+    r.priorities, (request ->> 'now')::timestamptz, true);
   RETURN to_json(answer)::text;
 END
 $$;
