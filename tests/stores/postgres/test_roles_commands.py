@@ -20,11 +20,23 @@ READS = (
     ("jobs", "--status", "pending"),
     ("collections",),
     ("search", "notes", "weaving"),
+    ("embed", "weaving"),
+    ("get", "notes", "a"),
+    ("list", "notes"),
+    ("export", "notes"),
     ("attachments",),
     ("dead", "list"),
     ("dead", "stats"),
 )
-WRITES = (("put", "notes", "notes.jsonl"), ("retry-failed",), ("dead", "replay", "--all"))
+WRITES = (
+    ("put", "notes", "notes.jsonl"),
+    ("retry-failed",),
+    ("dead", "replay", "--all"),
+    ("declare", "more"),
+    ("declare", "more", "--priority", "high"),
+    ("drop", "more", "--confirm", "more"),
+    ("delete", "notes", "gone"),
+)
 WORKS = (
     ("pause",),
     ("resume",),
@@ -39,7 +51,8 @@ OWNS = (
     ("attach", "shop.docs", "--key", "id", "--text", "body"),
     ("detach", "shop.docs"),
 )
-ELSEWHERE = {"up", "serve", "work", "bench", "doctor", "drain"}  # they run on, wait, or only say what they found
+# They run on, wait, only say what they found, or need a job's id.
+ELSEWHERE = {"up", "serve", "work", "bench", "doctor", "drain", "cancel"}
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +144,17 @@ async def test_a_doctor_who_may_not_mend_tells_all_the_same(roles: Roles) -> Non
         "1 job in no place or in several, and they could not be queued again"
     )
     assert "GRANT embedq_reader, embedq_writer or embedq_worker" in refused["places"]["message"]
+
+
+async def test_a_writer_cancels_a_job(roles: Roles) -> None:
+    """A reader does not."""
+    await prepared(roles)
+    assert (await run(roles.writer, ("put", "more", "notes.jsonl"))).exit_code == 0
+    listed = await run(roles.reader, ("jobs", "--status", "pending", "--json"))
+    [job] = json.loads(listed.stdout)["jobs"]
+
+    assert isinstance((await run(roles.reader, ("cancel", job["id"]))).exception, StoreUnusable)
+    assert (await run(roles.writer, ("cancel", job["id"]))).exit_code == 0
 
 
 def test_no_command_is_left_out() -> None:
