@@ -86,6 +86,30 @@ def test_the_first_start_fetches_it_and_logs_so(shell: Shell, fresh: dict[str, s
     assert lines[1]["folder"] == str(installed_in(fresh))
 
 
+def test_the_first_start_on_a_terminal_shows_the_bar(shell: Shell, fresh: dict[str, str]) -> None:
+    """Instead of the lines in the log; then the workers run."""
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*shell.command, "work"],
+        cwd=shell.folder,
+        env=shell.environment | fresh | LOCAL | {"TERM": "xterm", "COLUMNS": "80"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    seen = b""
+    while b"started" not in seen:
+        seen += os.read(screen, 65_536)
+    process.send_signal(signal.SIGTERM)
+    seen += read_all(screen)
+    os.close(screen)
+
+    assert process.wait(timeout=60) == 0
+    assert b"fetching the local model" in seen
+    assert b"fetched" not in seen
+
+
 def test_a_start_that_cannot_fetch_it_is_refused_with_the_reason(
     shell: Shell, fresh: dict[str, str], tmp_path: Path
 ) -> None:

@@ -10,12 +10,22 @@ SECONDS = 60
 LOOM = {"id": "n1", "text": "Call Ada about the loom"}
 
 
+_of_before: set[threading.Thread] = set()
+
+
 def url_of(folder: Path) -> str:
     return f"sqlite:///{folder}/notes.db"
 
 
+def note_threads() -> None:
+    """Leave out what earlier tests of this process have left running."""
+    _of_before.clear()
+    _of_before.update(threading.enumerate())
+
+
 def our_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("embedq")]
+    running = set(threading.enumerate()) - _of_before
+    return sorted(thread.name for thread in running if thread.name.startswith("embedq"))
 
 
 def open_files(folder: Path) -> list[str]:
