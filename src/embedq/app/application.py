@@ -47,10 +47,14 @@ class App:
     store: Store
     embedders: EmbedderRegistry
     client: EmbedQ
-    operator: Operator
     startup: StartupRetry
     metrics: "Metrics | None" = None  # only where the API is served
     _liveness: HostLiveness = field(default_factory=HostLiveness)
+
+    @property
+    def operator(self) -> Operator:
+        """What people who run it call."""
+        return self.client.operator
 
     @asynccontextmanager
     async def working(self, workers: int) -> AsyncIterator[None]:

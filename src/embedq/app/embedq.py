@@ -8,6 +8,8 @@ from embedq.operator import Operator
 from embedq.ports import UserStore
 from embedq.telemetry import Telemetry
 
+Close = Callable[[], Awaitable[None]]
+
 
 class EmbedQ(Client):
     """The client's methods, with the operator's under `operator`."""
@@ -20,12 +22,13 @@ class EmbedQ(Client):
         options: ClientOptions,
         telemetry: Telemetry,
         operator: Operator,
+        close: Close | None = None,
     ) -> None:
-        """Combine client and operator of one database."""
+        """Combine client and operator of one database; `close` closes more than the client's own, if something does."""
         super().__init__(store, embedders, options=options, telemetry=telemetry)
         self.operator = operator
-        self.on_close: Callable[[], Awaitable[None]] = super().close  # `open` has more to close
+        self._close: Close = close or super().close
 
     async def close(self) -> None:
         """Stop the workers of this process and close the database, as the end of the block does; twice is once."""
-        await self.on_close()
+        await self._close()

@@ -1,11 +1,11 @@
 """How an application opens embedq: in a block, or without one."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from embedq.app.embedq import EmbedQ
+from embedq.app.embedq import Close, EmbedQ
 
 _HELD: set[asyncio.Task[None]] = set()  # asyncio itself refers to tasks weakly
 
@@ -16,8 +16,8 @@ class Opening(AbstractAsyncContextManager[EmbedQ]):
     One task opens and closes: a loop that ends cancels it, and so closes what nobody has closed.
     """
 
-    def __init__(self, opened: AbstractAsyncContextManager[EmbedQ]) -> None:
-        """Open nothing yet."""
+    def __init__(self, opened: Callable[[Close], AbstractAsyncContextManager[EmbedQ]]) -> None:
+        """Open nothing yet; `opened` is handed what `close` will do."""
         self._opened = opened
 
     def __await__(self) -> Generator[Any, None, EmbedQ]:
@@ -55,7 +55,6 @@ class Opening(AbstractAsyncContextManager[EmbedQ]):
             if task is not None:
                 await asyncio.shield(task)  # whoever stops waiting does not stop it half-way
 
-        async with self._opened as eq:
-            eq.on_close = close
+        async with self._opened(close) as eq:
             ready.set_result(eq)
             await closing.wait()

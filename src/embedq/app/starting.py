@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from embedq.app.application import App
-from embedq.app.embedq import EmbedQ
+from embedq.app.embedq import Close, EmbedQ
 from embedq.app.openers import Place, open_store, probes
 from embedq.app.opening import Opening
 from embedq.app.settings import environment, load
@@ -46,7 +47,7 @@ def open(  # noqa: A001 public API
         embedder: What embeds collections that name none; without it EMBEDQ_EMBEDDER, or `local`.
         **settings: Any other setting by its name in `embedq.toml`.
     """
-    return Opening(_opened(load(url=url, embedder=embedder, **settings), workers))
+    return Opening(partial(_opened, load(url=url, embedder=embedder, **settings), workers))
 
 
 @asynccontextmanager
@@ -58,6 +59,7 @@ async def start(
     level: str | None = None,
     make: bool = True,
     retry_window: timedelta = timedelta(0),
+    close: Close | None = None,
 ) -> AsyncIterator[App]:
     """Open the database and assemble all components; workers run within `App.working`.
 
@@ -68,6 +70,7 @@ async def start(
         level: The lowest level that is logged, if not the settings'.
         make: Create or upgrade the database if necessary; False: a missing one is refused.
         retry_window: How long to retry while the database is unreachable.
+        close: What the client's `close` does, if more than to end its queries.
     """
     telemetry = Telemetry() if quiet else Telemetry(_journal(settings, level))
     place, startup = _place(settings, telemetry, make=make), StartupRetry(telemetry, retry_window)
@@ -76,8 +79,7 @@ async def start(
         stack.push_async_callback(store.close)
         registry = EmbedderRegistry(environment(settings))
         stack.push_async_callback(registry.close)
-        operator = _operator(store, registry, place)
-        client = _client(store, registry, operator, place)
+        client = _client(store, registry, place, close)
         stack.push_async_callback(Client.close, client)  # its queries: the rest of what `close` closes is here
         yield App(
             settings=settings,
@@ -85,7 +87,6 @@ async def start(
             store=store,
             embedders=registry,
             client=client,
-            operator=operator,
             startup=startup,
             metrics=_metrics(telemetry) if serving else None,
         )
@@ -93,9 +94,9 @@ async def start(
 
 
 @asynccontextmanager
-async def _opened(settings: Settings, workers: int) -> AsyncIterator[EmbedQ]:
+async def _opened(settings: Settings, workers: int, close: Close) -> AsyncIterator[EmbedQ]:
     level = settings.log_level if "log_level" in settings.model_fields_set else LIBRARY_LEVEL
-    async with start(settings, level=level) as app, app.working(workers):
+    async with start(settings, level=level, close=close) as app, app.working(workers):
         yield app.client
 
 
@@ -112,8 +113,8 @@ def _place(settings: Settings, telemetry: Telemetry, *, make: bool) -> Place:
     return Place(url=settings.url, variable="EMBEDQ_URL", settings=settings, telemetry=telemetry, make=make)
 
 
-def _client(store: Store, registry: EmbedderRegistry, operator: Operator, place: Place) -> EmbedQ:
-    settings = place.settings
+def _client(store: Store, registry: EmbedderRegistry, place: Place, close: Close | None) -> EmbedQ:
+    settings, operator = place.settings, _operator(store, registry, place)
     options = ClientOptions(
         embedder=registry.canonical(parse_embedder(settings.embedder)),
         retry=settings.retry,
@@ -125,7 +126,7 @@ def _client(store: Store, registry: EmbedderRegistry, operator: Operator, place:
         attempt_deadline=timedelta(seconds=settings.attempt_seconds),
         max_answer_bytes=settings.max_answer_bytes,
     )
-    return EmbedQ(store, registry, options=options, telemetry=place.telemetry, operator=operator)
+    return EmbedQ(store, registry, options=options, telemetry=place.telemetry, operator=operator, close=close)
 
 
 def _operator(store: Store, registry: EmbedderRegistry, place: Place) -> Operator:
