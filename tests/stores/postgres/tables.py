@@ -14,7 +14,7 @@ from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration, done, emb
 
 DOCS = "docs"
 WAITING = "SELECT FROM embedq.attachment WHERE walk_after IS NOT NULL"  # for a walk, until transactions have ended
-PATIENCE = 20
+PATIENCE = 120  # a walk waits for every transaction of the server, and other tests have long ones
 CREATE = f"CREATE TABLE docs (id int PRIMARY KEY, body text, other int, e vector({DIMENSIONS}))"
 
 

@@ -16,7 +16,7 @@ from embedq.telemetry import Event, Facts, Telemetry
 from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration, done, take, write_many
 
 WORTH = 40
-PATIENCE = 20
+PATIENCE = 120  # CREATE INDEX CONCURRENTLY waits for the transactions of other tests too
 INDEX = """
 SELECT i.indexrelid::int AS id, i.indisvalid AS valid FROM pg_index i
 WHERE i.indexrelid = to_regclass('embedq.vector_1_nearest')
