@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from embedq.model import JobStatus, NewRecord, Outcome, Query, RecordId
+from embedq.model import Ask, JobId, JobStatus, NewRecord, Outcome, Query, RecordId, WorkerId
 from embedq.policy.texts import Limits
 from embedq.stores.sqlite import SqliteStore, putting, settling
 from embedq.stores.sqlite.connection import connect
@@ -21,7 +21,7 @@ from embedq.stores.sqlite.moments import stamp
 from embedq.stores.sqlite.transaction import Transaction
 from embedq.stores.sqlite.writer import Work, _Call
 from embedq.telemetry import Event, Telemetry
-from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, done, job_of, read, take_one, write
+from embedq.testing.stores.stage import DIMENSIONS, LEASE, NOON, NOTES, declaration, done, job_of, read, take_one, write
 
 FULL = 2
 MOMENT = stamp(NOON, 0)
@@ -171,3 +171,42 @@ async def test_a_call_beside_the_close_is_answered(tmp_path: Path) -> None:
     async with asyncio.timeout(5):
         assert await writer.run(lambda _: 42) == 42
     closing.join()
+
+
+async def test_a_put_goes_between_a_settlement_and_the_next_lease(store: SqliteStore) -> None:
+    """It waits for half of what a batch writes; so the lease that follows has its job already."""
+    begun, go_on = Signal(), Signal()
+
+    def settle(_tx: Transaction, _now: int) -> frozenset[JobId]:
+        begun.set()
+        go_on.wait()
+        return frozenset({JobId("1")})
+
+    then = Ask(worker=WorkerId("w1"), spaces=[space.id for space in await store.spaces()], limit=10, span=LEASE)
+    settling = asyncio.create_task(store._settle_and_lease(settle, then, NOON))
+    await asyncio.to_thread(begun.wait)
+    put = asyncio.create_task(write(store, "A"))
+    await asyncio.sleep(0)  # it has handed its work in
+    go_on.set()
+
+    receipt = await put
+    assert [lease.job_id for lease in (await settling).next.leases] == [receipt.job_id]
+
+
+async def test_other_batches_do_not_split_a_batch(store: SqliteStore) -> None:
+    """Whoever has a batch to write waits for its turn, and nothing goes between."""
+    begun, go_on = Signal(), Signal()
+
+    def work(tx: Transaction) -> bool:
+        begun.set()
+        go_on.wait()
+        return tx.is_awaited()
+
+    first = asyncio.create_task(store._file.write(work, bulk=True))
+    await asyncio.to_thread(begun.wait)
+    second = asyncio.create_task(store._file.write(lambda _: None, bulk=True))
+    await asyncio.sleep(0)
+    go_on.set()
+
+    assert await first is False
+    await second

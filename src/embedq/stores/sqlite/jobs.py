@@ -49,14 +49,23 @@ class SqliteQueue:
         return settled.next
 
     async def _settle_and_lease(self, settle: Settle, then: Ask | None, now: datetime | None) -> Settled:
-        """Settle and lease in one transaction. Writers are serialised here, so no job is ever busy."""
+        """Settle and lease in one transaction, or in two if a put waits: it goes in between.
+
+        Writers are serialised here, so no job is ever busy.
+        """
         signals = self._file.wake.signals
 
-        def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Batch | timedelta | None]:
-            moment = stamp(now, tx.now)
-            return settle(tx, moment), None if then is None else leasing.take(tx, then, self._turns, moment)
+        def take(tx: Transaction) -> leasing.Batch | timedelta | None:
+            return None if then is None else leasing.take(tx, then, self._turns, stamp(now, tx.now))
 
-        jobs, batch = await self._file.write(work, bulk=True)
+        def work(tx: Transaction) -> tuple[frozenset[JobId], leasing.Batch | timedelta | None, bool]:
+            jobs = settle(tx, stamp(now, tx.now))
+            put_off = bool(jobs) and then is not None and tx.is_awaited()
+            return jobs, None if put_off else take(tx), put_off
+
+        jobs, batch, put_off = await self._file.write(work, bulk=True)
+        if put_off:
+            batch = await self._file.write(take, bulk=True)
         following = leasing.unpack(batch, self._given)
         if then is not None and not then.prefetch and not following.leases:
             self._file.wake.found_nothing(signals)

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 # Remove the old texts from the word index: it must be given what it holds.
@@ -33,12 +33,13 @@ UPDATE embedq_tally SET open = open + ?, completed = completed + ?, failed = fai
 class Transaction:
     """One BEGIN IMMEDIATE. Several callers may share it; each has its own savepoint."""
 
-    __slots__ = ("db", "dead_letters", "fresh", "now", "stored", "wakes", "words")
+    __slots__ = ("db", "dead_letters", "fresh", "is_awaited", "now", "stored", "wakes", "words")
 
-    def __init__(self, db: sqlite3.Connection, now: int) -> None:
-        """Use this connection, at this moment."""
+    def __init__(self, db: sqlite3.Connection, now: int, *, is_awaited: Callable[[], bool] = bool) -> None:
+        """Use this connection, at this moment; `is_awaited` says whether a put waits for the end of it."""
         self.db = db
         self.now = now
+        self.is_awaited = is_awaited
         self.words: dict[int, str | None] = {}  # record: what the word index held of it when the transaction began
         self.fresh: list[tuple[int, int]] = []  # ranges of records that are new in this transaction
         self.stored: list[tuple[int, float]] = []  # number of vectors, with their mean seconds

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -105,18 +106,23 @@ class Writer:
 
     def _gather(self) -> None:
         """Take all waiting calls; if there are none, wait for one."""
-        try:
-            while self._open:
-                block = not self._waiting
-                timeout = IDLE if block and self._checkpointer.has_work else None
-                call = self._calls.get(block=block, timeout=timeout)
-                if call is None:
-                    self._open = False
-                else:
-                    self._waiting.append(call)
-        except Empty:
-            if not self._waiting:
+        if not self._waiting:
+            try:
+                self._accept(self._calls.get(timeout=IDLE if self._checkpointer.has_work else None))
+            except Empty:
                 self._checkpointer.truncate()
+        self._accept_all()
+
+    def _accept_all(self) -> None:
+        with suppress(Empty):
+            while self._open:
+                self._accept(self._calls.get_nowait())
+
+    def _accept(self, call: _Call | None) -> None:
+        if call is None:
+            self._open = False
+        else:
+            self._waiting.append(call)
 
     def _serve_group(self, group: Sequence[_Call]) -> None:
         """Serve a group. Whatever fails, every caller gets an answer and the thread continues."""
@@ -136,7 +142,8 @@ class Writer:
 
     def _is_awaited(self) -> bool:
         """Say whether a single write waits, here or at the gate."""
-        return not self._calls.empty() or any(not call.bulk for call in self._waiting) or self._gate.is_awaited()
+        self._accept_all()
+        return any(not call.bulk for call in self._waiting) or self._gate.is_awaited()
 
     def _try(self, group: Sequence[_Call]) -> Transaction | None:
         try:
@@ -153,7 +160,7 @@ class Writer:
             if file_identity(self._path) != self._identity:
                 raise StoreUnusable(f"{self._path} was replaced by another file: nothing more is written; restart")
             self._db.execute("BEGIN IMMEDIATE")
-            transaction = Transaction(self._db, clock())
+            transaction = Transaction(self._db, clock(), is_awaited=self._is_awaited)
             began = perf_counter()
             for call in group:
                 _perform(transaction, call, self._path, alone=len(group) == 1)
