@@ -136,6 +136,7 @@ class Declaration:
     text_from: tuple[str, ...] | None = None  # attribute names, joined in order; None: a record has its own text
     priority: Priority = Priority.NORMAL
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    language: str = "english"  # by which words are stemmed; simple: not at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

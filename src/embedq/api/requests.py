@@ -126,6 +126,12 @@ class NewCollection(Body):
     )
     priority: Priority | None = None
     retry: Retry | None = None
+    language: str | None = Field(
+        default=None,
+        max_length=32,
+        description="Whose words the texts are, for keyword search: english if it is left out, simple for none.",
+        examples=["english"],
+    )
 
 
 class Search(Body):

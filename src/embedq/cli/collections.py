@@ -12,6 +12,7 @@ from embedq.cli.output import console, lane, print_json, say
 from embedq.cli.tables import Column, table
 from embedq.model import Page
 from embedq.operator.report import counted
+from embedq.policy.languages import PLAIN
 from embedq.policy.printable import literal
 from embedq.shapes.collections import Collections, Declared, Dropped, RetryPolicy
 
@@ -21,6 +22,9 @@ Text = Annotated[
 ]
 OfEmbedder = Annotated[str | None, typer.Option("--embedder", help="local, or PROVIDER:MODEL.")]
 OfPriority = Annotated[str | None, typer.Option("--priority", help="urgent, high, normal or low.")]
+OfLanguage = Annotated[
+    str | None, typer.Option("--language", help="Of the texts' words, for keyword search: english, …, simple for none.")
+]
 MaxAttempts = Annotated[int | None, typer.Option("--max-attempts", help="Failures that make a job a dead letter.")]
 RetryBase = Annotated[float | None, typer.Option("--retry-base-seconds", help="The wait after the first failure.")]
 RetryFactor = Annotated[float | None, typer.Option("--retry-factor", help="By how much each further wait grows.")]
@@ -41,6 +45,7 @@ def declare(  # noqa: PLR0913 one parameter per option
     text_from: Text = None,
     embedder: OfEmbedder = None,
     priority: OfPriority = None,
+    language: OfLanguage = None,
     max_attempts: MaxAttempts = None,
     retry_base_seconds: RetryBase = None,
     retry_factor: RetryFactor = None,
@@ -60,7 +65,7 @@ def declare(  # noqa: PLR0913 one parameter per option
         "cap_seconds": retry_cap_seconds,
         "jitter": retry_jitter,
     }
-    given = {"text_from": text_from, "embedder": embedder, "priority": priority}
+    given = {"text_from": text_from, "embedder": embedder, "priority": priority, "language": language}
     done = ask(url, lambda app: _declare(app, collection, _given(given), _given(retry)), make=True)
     print_json(done) if as_json else _say_declared(done)
 
@@ -114,7 +119,12 @@ async def _declare(app: App, name: str, given: dict[str, Any], retry: dict[str, 
     if before is not None:
         old = before.declaration
         kept = RetryPolicy.of(old.retry).model_dump()
-        asked = {"text_from": old.text_from, "priority": old.priority, "retry": kept | retry}
+        asked = {
+            "text_from": old.text_from,
+            "priority": old.priority,
+            "language": old.language,
+            "retry": kept | retry,
+        }
     if "text_from" in given:
         given = given | {"text_from": columns(given["text_from"]) or None}
     return Declared.after(before, await app.client.declare(name, **asked | given))
@@ -134,6 +144,7 @@ def _say_declared(done: Declared) -> None:
         f"text from {', '.join(done.text_from)}" if done.text_from else "own texts",
         done.space,
         f"{done.priority} priority",
+        "words as they are" if done.language == PLAIN else f"{done.language} words",
         counted(done.retry.max_attempts, "attempt"),
     ]
     what = {
@@ -144,3 +155,5 @@ def _say_declared(done: Declared) -> None:
     say(f"{literal(done.name)} {what[done.status]}: {', '.join(parts)}")
     if "text_from" in done.changed:
         say("records whose text changed are embedded again", shade="yellow")
+    if "language" in done.changed:
+        say("their words are indexed again in the background", shade="yellow")

@@ -230,8 +230,9 @@ class Client:
         embedder: EmbedderName | str | None = None,
         priority: PriorityLike = None,
         retry: Mapping[str, Any] | RetryPolicy | None = None,
+        language: str | None = None,
     ) -> Collection:
-        """Declare a collection; the same declaration again changes nothing.
+        """Declare a collection, in english unless `language` says another; the same again changes nothing.
 
         A new `text_from` embeds again the records whose text changes; a new embedder over existing records: Conflict.
         """
@@ -244,6 +245,7 @@ class Client:
                 text_from=intake.read_text_from(text_from),
                 priority=Priority.NORMAL if lane is None else lane,
                 retry=intake.read_retry(retry, self._options.retry),
+                language=intake.read_language(language),
             )
         )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from embedq.errors import Invalid, SettingsError, TooLarge
 from embedq.model import EmbedderName, EmbeddingStatus, NewRecord, Patch, Priority, RecordId, RetryPolicy
+from embedq.policy.languages import DEFAULT_LANGUAGE, LANGUAGES, PLAIN
 from embedq.policy.naming import parse_embedder
 from embedq.policy.texts import (
     MAX_BATCH,
@@ -169,6 +170,15 @@ def read_text_from(value: Sequence[str] | None) -> tuple[str, ...] | None:
     if len(set(value)) != len(value):
         raise Invalid("text_from names an attribute twice")
     return tuple(value)
+
+
+def read_language(value: object) -> str:
+    """Parse a collection's language; None: the default."""
+    if value is None:
+        return DEFAULT_LANGUAGE
+    if not isinstance(value, str) or value not in LANGUAGES:
+        raise Invalid(f"language {value!r}: write {PLAIN} for none, or one of {', '.join(sorted(LANGUAGES - {PLAIN}))}")
+    return value
 
 
 def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:

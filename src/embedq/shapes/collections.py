@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from embedq import attachment, model
 from embedq.shapes.fields import LANES, Moment, PriorityName
 
-DECLARABLE = ("text_from", "embedder", "priority", "retry")
+DECLARABLE = ("text_from", "embedder", "priority", "retry", "language")
 
 
 class RetryPolicy(BaseModel):
@@ -42,6 +42,7 @@ class Collection(BaseModel):
     dimensions: int | None = Field(description="null: not known before the first vector.")
     priority: PriorityName
     retry: RetryPolicy
+    language: str = Field(description="By which words are stemmed; simple: not at all.")
     created_at: Moment
 
     @classmethod
@@ -56,6 +57,7 @@ class Collection(BaseModel):
             dimensions=collection.space.dimensions,
             priority=LANES[declared.priority],
             retry=RetryPolicy.of(declared.retry),
+            language=declared.language,
             created_at=collection.created_at,
         )
 

@@ -139,13 +139,20 @@ class SyncClient:
         embedder: EmbedderName | str | None = None,
         priority: PriorityLike = None,
         retry: Mapping[str, Any] | RetryPolicy | None = None,
+        language: str | None = None,
     ) -> Collection:
-        """Declare a collection; the same declaration again changes nothing.
+        """Declare a collection, in english unless `language` says another; the same again changes nothing.
 
         A new `text_from` embeds again the records whose text changes; a new embedder over existing records: Conflict.
         """
         return self._portal.run(
-            self._async.declare, name, text_from=text_from, embedder=embedder, priority=priority, retry=retry
+            self._async.declare,
+            name,
+            text_from=text_from,
+            embedder=embedder,
+            priority=priority,
+            retry=retry,
+            language=language,
         )
 
     def embedder(self, given: EmbedderName | str | None = None) -> EmbedderName:

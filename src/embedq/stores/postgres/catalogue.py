@@ -8,7 +8,7 @@ from embedq.model import RetryPolicy
 from embedq.stores.columns import read_retry, read_text_from
 from embedq.stores.postgres.connection import Connection
 
-COLUMNS = """id, name, revision, space, text_from, priority, retry,
+COLUMNS = """id, name, revision, space, text_from, priority, retry, language,
 (SELECT a.made_for FROM embedq.attachment a WHERE a.collection = collection.id) AS attached,
 (SELECT c.identity::text FROM embedq.control c) AS identity"""
 FIND = f"SELECT {COLUMNS} FROM embedq.collection WHERE name = $1"

@@ -17,7 +17,7 @@ from embedq.stores.postgres.database import Database
 
 SPACE = "s.provider, s.model, s.asked, s.dimensions, s.version"
 LIST = f"""
-SELECT c.name, c.text_from, c.priority, c.retry, c.created_at, {SPACE}
+SELECT c.name, c.text_from, c.priority, c.retry, c.language, c.created_at, {SPACE}
 FROM embedq.collection c JOIN embedq.space s ON s.id = c.space WHERE c.name IS NOT NULL ORDER BY c.name COLLATE "C"
 """
 
@@ -38,12 +38,12 @@ CREATE_SPACE = "INSERT INTO embedq.space (provider, model, asked) VALUES ($1, $2
 
 # Revisions start at random: a writer may have cached a collection of a dropped schema, with this name and number.
 CREATE = """
-INSERT INTO embedq.collection (name, space, text_from, priority, retry, revision)
-VALUES ($1, $2, $3, $4, $5, floor(random() * 1000000000)::int)
+INSERT INTO embedq.collection (name, space, text_from, priority, retry, language, revision)
+VALUES ($1, $2, $3, $4, $5, $6, floor(random() * 1000000000)::int)
 """
 CHANGE = """
-UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5
-WHERE id = $1
+UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5,
+  language = $6 WHERE id = $1
 """
 CHANGED = "SELECT embedq.note_change()"
 FIX = "SELECT embedq.learn($1, $2)"
@@ -96,13 +96,13 @@ async def declare_on(db: Connection, wanted: Declaration) -> bool:
     await db.execute(LOCK_DECLARING)
     space = await _ensure_space(db, wanted.embedder)
     texts = write_text_from(wanted.text_from)
-    settled = (space, texts, int(wanted.priority), write_retry(wanted.retry))
+    settled = (space, texts, int(wanted.priority), write_retry(wanted.retry), wanted.language)
     row = await db.fetchrow(FIND, wanted.name)
     if row is None:
         await db.execute(CREATE, wanted.name, *settled)
         await db.execute(CHANGED)
         return True
-    if (row["space"], row["text_from"], row["priority"], row["retry"]) == settled:
+    if (row["space"], row["text_from"], row["priority"], row["retry"], row["language"]) == settled:
         return True
     if (row["space"], row["text_from"]) != settled[:2] and not await db.fetchval(LOCK_COLLECTION, row["id"]):
         return False
@@ -191,6 +191,7 @@ def _collection(row: Any) -> Collection:  # noqa: ANN401 a row
         text_from=read_text_from(row["text_from"]),
         priority=Priority(row["priority"]),
         retry=read_retry(row["retry"]),
+        language=row["language"],
     )
     return Collection(declaration=declaration, space=space, created_at=row["created_at"])
 

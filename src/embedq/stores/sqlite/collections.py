@@ -15,9 +15,9 @@ from embedq.stores.sqlite.transaction import Transaction, ids
 
 SPACE_NAME = "s.provider || ':' || s.model || '@' || s.asked || '/' || s.version"  # as `model.Space.id`
 NUMBER_OF = f"(SELECT s.id FROM embedq_space s WHERE {SPACE_NAME} = {{}})"  # number of the space that a parameter names
-FIND = "SELECT id, name, space, text_from, priority, retry FROM embedq_collection WHERE name = ?"
+FIND = "SELECT id, name, space, text_from, priority, retry, language FROM embedq_collection WHERE name = ?"
 LIST = """
-SELECT c.name, c.text_from, c.priority, c.retry, c.created_at,
+SELECT c.name, c.text_from, c.priority, c.retry, c.language, c.created_at,
   s.provider, s.model, s.asked, s.dimensions, s.version
 FROM embedq_collection c JOIN embedq_space s ON s.id = c.space WHERE c.name IS NOT NULL ORDER BY c.name
 """
@@ -30,10 +30,10 @@ WHERE s.id IN (SELECT space FROM embedq_collection WHERE name IS NOT NULL) ORDER
 ENSURE_SPACE = "INSERT OR IGNORE INTO embedq_space (provider, model, asked, dimensions) VALUES (?, ?, ?, ?)"
 SPACE_OF = "SELECT id FROM embedq_space WHERE provider = ? AND model = ? AND asked = ? ORDER BY version DESC LIMIT 1"
 CREATE = """
-INSERT INTO embedq_collection (name, space, text_from, priority, retry, created_at) VALUES (?, ?, ?, ?, ?, ?)
-RETURNING id
+INSERT INTO embedq_collection (name, space, text_from, priority, retry, language, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
-CHANGE = "UPDATE embedq_collection SET space = ?, text_from = ?, priority = ?, retry = ? WHERE id = ?"
+CHANGE = "UPDATE embedq_collection SET space = ?, text_from = ?, priority = ?, retry = ?, language = ? WHERE id = ?"
 
 # Fix a space's dimensions, once.
 LEARN = f"""
@@ -65,7 +65,7 @@ def find(db: sqlite3.Connection, name: str) -> Found:
     row = db.execute(FIND, (name,)).fetchone()
     if row is None:
         raise NotFound(f"no collection {name!r}: declare it, or put a first record into it")
-    id_, name, space, text_from, priority, retry = row
+    id_, name, space, text_from, priority, retry, _ = row
     return Found(id_, name, space, read_text_from(text_from), priority, read_retry(retry))
 
 
@@ -84,7 +84,7 @@ def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
     row = tx.db.execute(FIND, (wanted.name,)).fetchone()
     space = _ensure_space(tx.db, wanted.embedder)
     text_from = write_text_from(wanted.text_from)
-    settled = (space, text_from, int(wanted.priority), write_retry(wanted.retry))
+    settled = (space, text_from, int(wanted.priority), write_retry(wanted.retry), wanted.language)
     if row is None:
         (id_,) = tx.db.execute(CREATE, (wanted.name, *settled, now)).fetchone()
         tx.db.execute("INSERT INTO embedq_tally (collection) VALUES (?)", (id_,))
@@ -161,8 +161,8 @@ def _ensure_space(db: sqlite3.Connection, embedder: EmbedderName) -> int:
     return int(id_)
 
 
-def _collection(row: tuple[str, str | None, int, str, int, str, str, int, int | None, int]) -> Collection:
-    name, text_from, priority, retry, created_at, *space = row
+def _collection(row: tuple[str, str | None, int, str, str, int, str, str, int, int | None, int]) -> Collection:
+    name, text_from, priority, retry, language, created_at, *space = row
     found = read_space(tuple(space))  # type: ignore[arg-type]  # the tail of the row
     declaration = Declaration(
         name=name,
@@ -170,6 +170,7 @@ def _collection(row: tuple[str, str | None, int, str, int, str, str, int, int | 
         text_from=read_text_from(text_from),
         priority=Priority(priority),
         retry=read_retry(retry),
+        language=language,
     )
     return Collection(declaration=declaration, space=found, created_at=when(created_at))
 

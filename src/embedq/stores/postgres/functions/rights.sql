@@ -37,8 +37,8 @@ BEGIN
   EXECUTE format('GRANT USAGE ON SCHEMA embedq TO %1$s; GRANT SELECT ON ALL TABLES IN SCHEMA embedq TO %1$s;
     REVOKE ALL ON embedq.copying FROM %1$s', p_role::regrole);
   IF p_kind IN ('writer', 'worker') THEN
-    EXECUTE format('GRANT INSERT (name, space, revision, text_from, priority, retry),
-        UPDATE (name, space, revision, text_from, priority, retry, recompose) ON embedq.collection TO %1$s;
+    EXECUTE format('GRANT INSERT (name, space, revision, text_from, priority, retry, language),
+        UPDATE (name, space, revision, text_from, priority, retry, language, recompose) ON embedq.collection TO %1$s;
       GRANT INSERT (provider, model, asked) ON embedq.space TO %1$s;
       GRANT UPDATE (updated_at) ON embedq.record TO %1$s', p_role::regrole);
   END IF;
