@@ -413,6 +413,7 @@ class Hit:
     text: str
     attributes: Attributes
     stale: bool  # the vector that found it belongs to an earlier text, or may, since its table cannot be followed
+    share: float | None = None  # of what the query's words say, how much it holds; None: found by its vector
 
 
 class Shown(NamedTuple):

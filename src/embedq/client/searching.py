@@ -13,7 +13,7 @@ from embedq.client.options import ClientOptions
 from embedq.client.queries import NoVector, QueryVectors
 from embedq.errors import Conflict, Invalid, NotFound, SearchUnavailable
 from embedq.model import Answer, Collection, Freshness, Hit, Query, SearchMode, Shown, Vector
-from embedq.policy.ranking import fuse, without_stop_words
+from embedq.policy.ranking import fuse
 from embedq.policy.texts import check_id
 from embedq.ports.needs import SearchStore
 from embedq.telemetry import Event, Telemetry
@@ -133,11 +133,10 @@ class Searching:
             near = await self._store.search_vector(name, vector, query)
             return SearchMode.SEMANTIC, near, near
         deep = replace(query, k=max(FUSED_DEPTH * query.k, LEAST_DEPTH))
-        words = without_stop_words(asked.words)
         near, worded = await asyncio.gather(
-            self._store.search_vector(name, vector, deep), self._store.search_words(name, words, deep)
+            self._store.search_vector(name, vector, deep), self._store.search_words(name, asked.words, deep)
         )
-        return SearchMode.HYBRID, fuse([near, worded], query.k), near
+        return SearchMode.HYBRID, fuse(near, worded, query.k), near
 
     async def _show(self, name: str, ranked: Sequence[Hit], near: Sequence[Hit]) -> tuple[list[Hit], Freshness]:
         """Read texts and attributes of the final hits only: rankings are deep, and texts may be long.

@@ -15,6 +15,15 @@ LANGUAGES = frozenset(
     )
     for name in line.split()
 )
+FILLERS = frozenset(
+    word
+    for line in (
+        "a about an and are as at be been but by can could did do does for from had has have he her his how i if in",
+        "into is it its may me must my no nor not of on or our she should so such than that the their them then there",
+        "these they this to us was we were what when where which who whom whose why will with would you your",
+    )
+    for word in line.split()
+)
 WORD = re.compile(r"\w+")
 MOST_WORDS = 64
 
@@ -22,3 +31,8 @@ MOST_WORDS = 64
 def words_of(text: str) -> list[str]:
     """Split a query into its first words, each once and in lower case."""
     return list(dict.fromkeys(word.lower() for word in WORD.findall(text)))[:MOST_WORDS]
+
+
+def without_stop_words(words: list[str]) -> list[str]:
+    """Leave out English stop words, unless there are no other words: they stand in nearly every record."""
+    return [word for word in words if word not in FILLERS] or words

@@ -1,4 +1,4 @@
-"""Stop words, and the fusion of rankings."""
+"""The fusion of rankings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,35 +6,30 @@ from dataclasses import replace
 from embedq.model import Hit
 
 RANK_OFFSET = 60  # of reciprocal rank fusion: the larger, the less the first ranks outweigh the next
-
-FILLERS = frozenset(
-    word
-    for line in (
-        "a about an and are as at be been but by can could did do does for from had has have he her his how i if in",
-        "into is it its may me must my no nor not of on or our she should so such than that the their them then there",
-        "these they this to us was we were what when where which who whom whose why will with would you your",
-    )
-    for word in line.split()
-)
-MARKS = "!\"'(),.:;?[]{}"
+LEAST_SHARE, FULL_SHARE = (
+    0.25,
+    0.5,
+)  # of what a query's words say: what the best record by words holds for no vote, for all
+LEAST_WEIGHT = 0.001  # what is found by words alone still follows what is found by meaning
 
 
-def without_stop_words(words: str) -> str:
-    """Leave out English stop words, unless there are no other words.
+def weight_of_words(worded: Sequence[Hit]) -> float:
+    """Say how much a ranking by words counts: a few shared words say less than the meaning.
 
-    A record that shares only "and" with a query must not be ranked with one that is near in meaning.
+    A paraphrase shares little with what it asks for, and records that share a word by chance must not outvote the
+    meaning. So words count by how much of what they say the best record by them holds.
     """
-    kept = [word for word in words.split() if word.strip(MARKS).casefold() not in FILLERS]
-    return " ".join(kept) or words
+    share = (worded[0].share or 0.0) if worded else 0.0
+    return min(1.0, max(LEAST_WEIGHT, (share - LEAST_SHARE) / (FULL_SHARE - LEAST_SHARE)))
 
 
-def fuse(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
-    """Merge rankings by reciprocal rank; a hit is stale if the vector that found it is."""
+def fuse(near: Sequence[Hit], worded: Sequence[Hit], k: int) -> list[Hit]:
+    """Merge the rankings by meaning and by words by reciprocal rank; a hit is stale if the vector that found it is."""
     scores: dict[str, float] = {}
     hits: dict[str, Hit] = {}
-    for ranking in rankings:
+    for ranking, weight in ((near, 1.0), (worded, weight_of_words(worded))):
         for place, hit in enumerate(ranking):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1.0 / (RANK_OFFSET + place + 1)
+            scores[hit.id] = scores.get(hit.id, 0.0) + weight / (RANK_OFFSET + place + 1)
             known = hits.setdefault(hit.id, hit)
             hits[hit.id] = replace(known, stale=known.stale or hit.stale)
     best = sorted(scores, key=lambda id_: -scores[id_])[:k]
