@@ -30,8 +30,9 @@ MOST_READ = 1_500  # rows that a call about ten records may read
 # Finished, pending and waiting jobs of records that are there, by set statements.
 FILL = f"""
 SET search_path = embedq, public;
-INSERT INTO record (collection, id, hash, text, attributes, created_at, updated_at)
-  SELECT c.id, 'fill' || n, sha256(('text ' || n)::bytea), 'text ' || n, '{{}}', now(), now()
+INSERT INTO record (collection, id, hash, text, attributes, created_at, updated_at, words)
+  SELECT c.id, 'fill' || n, sha256(('text ' || n)::bytea), 'text ' || n, '{{}}', now(), now(),
+    indexed_words('english', c.id, 'text ' || n)
   FROM collection c, generate_series(1, 3 * {MANY}) n;
 INSERT INTO job (id, serial, collection, priority, queued_at, created_at, hash, status, completed_at)
   SELECT x.rid << 12 | c.space, x.rid, c.id, 1, now(), now(), x.hash,

@@ -43,7 +43,8 @@ VALUES ($1, $2, $3, $4, $5, $6, floor(random() * 1000000000)::int)
 """
 CHANGE = """
 UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5,
-  language = $6 WHERE id = $1
+  language = $6, reindex = CASE WHEN language <> $6 THEN '' ELSE reindex END,
+  former = CASE WHEN language <> $6 THEN former || language ELSE former END WHERE id = $1
 """
 CHANGED = "SELECT embedq.note_change()"
 FIX = "SELECT embedq.learn($1, $2)"
@@ -64,6 +65,9 @@ SELECT id, hash, tenant, attributes FROM embedq.record
 WHERE collection = $1 AND id = ANY ($2) AND valid_to IS NULL ORDER BY rid FOR NO KEY UPDATE
 """
 RECOMPOSED = "UPDATE embedq.collection SET recompose = $2 WHERE id = $1"
+REINDEX = "SELECT embedq.reindex_words($1)"
+COUNT_WORDS = "SELECT embedq.count_words($1)"
+SAMPLE = 20_000  # records whose words are counted
 
 WAIT_SECONDS, PAUSE = 30.0, 0.05  # seconds for writers under way to end, and between two looks
 
@@ -104,7 +108,8 @@ async def declare_on(db: Connection, wanted: Declaration) -> bool:
         return True
     if (row["space"], row["text_from"], row["priority"], row["retry"], row["language"]) == settled:
         return True
-    if (row["space"], row["text_from"]) != settled[:2] and not await db.fetchval(LOCK_COLLECTION, row["id"]):
+    writes_same = (row["space"], row["text_from"], row["language"]) == (space, texts, wanted.language)
+    if not writes_same and not await db.fetchval(LOCK_COLLECTION, row["id"]):
         return False
     if row["attached"] is not None and (row["space"], row["text_from"]) != settled[:2]:
         raise Conflict(f"collection {wanted.name!r} is attached to {row['attached']}: detach it first")
@@ -151,6 +156,11 @@ async def _recompose(db: Connection, limit: int, limits: Limits, now: datetime |
             await putting.put_on(db, collection, changed, limits, now, putting.receipts, notify=True)
         await db.execute(RECOMPOSED, collection.id, ids[-1] if len(ids) == limit else None)
     return len(ids) or 1
+
+
+async def index_words(database: Database, limit: int) -> int:
+    """Index some words anew after a change of language, or count those of a collection; 0 when nothing is left."""
+    return int(await database.call(REINDEX, limit)) or int(await database.call(COUNT_WORDS, SAMPLE))
 
 
 def _recomposed(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row

@@ -246,7 +246,8 @@ class PostgresCorpusStore(PostgresLifetime, PostgresRecords):
         """See `ports.CorpusKeeping`."""
         done = await keeping.remove_dropped(self._database, limit, now)
         done = done or await collections.recompose(self._database, limit, self._limits, now)
-        return done or await self._indexes.build_one()
+        done = done or await self._indexes.build_one()
+        return done or await collections.index_words(self._database, limit)
 
     async def sizes(self) -> Mapping[str, Sizes]:
         """See `ports.CorpusKeeping`."""

@@ -91,7 +91,8 @@ class PostgresUpkeep(PostgresJobs):
         """See `ports.Keeping`."""
         done = await keeping.remove_dropped(self._database, limit, now)
         done = done or await collections.recompose(self._database, limit, self._limits, now)
-        return done or await self._indexes.build_one()
+        done = done or await self._indexes.build_one()
+        return done or await collections.index_words(self._database, limit)
 
     async def replay_quota(self, *, older_than: timedelta, now: datetime | None = None) -> int:
         """See `ports.Keeping`."""

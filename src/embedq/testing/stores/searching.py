@@ -248,11 +248,11 @@ class SearchFacts(Stage):
     async def test_search_finds_records_of_its_collection_only(self, store: Store) -> None:
         """Two collections may contain the same ids and texts."""
         await store.declare(declaration("others"), now=NOON)
-        await store.put("others", [NewRecord(id=RecordId("x"), text="A")], now=NOON)
-        await write(store, "A", "mine")
+        await store.put("others", [NewRecord(id=RecordId("x"), text="Apple")], now=NOON)
+        await write(store, "Apple", "mine")
         await embed_all(store)
 
-        hits = await store.search_vector(NOTES, vector_of("A"), Query(k=10))
-        words = await store.search_words(NOTES, "A", Query(k=10))
+        hits = await store.search_vector(NOTES, vector_of("Apple"), Query(k=10))
+        words = await store.search_words(NOTES, "Apple", Query(k=10))
 
         assert [hit.id for hit in hits] == [hit.id for hit in words] == ["mine"]

@@ -74,7 +74,7 @@ BEGIN
     PERFORM withdraw(opened, 'record_deleted', moment);
   END IF;
   IF p_purge THEN
-    UPDATE record SET text = '', hash = '', attributes = '{}', tenant = NULL, updated_at = moment,
+    UPDATE record SET text = '', hash = '', words = '', attributes = '{}', tenant = NULL, updated_at = moment,
       erased = mark WHERE rid = ANY (rids);
     DELETE FROM given_up g WHERE g.collection = p_collection AND g.record = ANY (rids);
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -135,6 +135,7 @@ BEGIN
     SELECT x.rid FROM record x WHERE x.collection = c.id ORDER BY x.id LIMIT p_limit) z;
   IF rids IS NULL THEN
     DELETE FROM tally t WHERE t.collection = c.id;
+    DELETE FROM lexeme l WHERE l.collection = c.id;
     DELETE FROM given_up g WHERE g.collection = c.id;
     DELETE FROM collection WHERE id = c.id;
     RETURN 1;

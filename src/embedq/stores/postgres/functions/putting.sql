@@ -12,12 +12,14 @@ DECLARE
   numbers bigint[] := ARRAY(SELECT nextval('record_rid') FROM generate_series(1, total));
   rids bigint[];
   added int;
+  language text := (SELECT c.language FROM collection c WHERE c.id = p_collection);
 BEGIN
   -- numbers follow the request's order, so that older places in it go first
   rids := ARRAY(SELECT numbers[p.rank] FROM (
     SELECT n, rank() OVER (ORDER BY p_places[n]) AS rank FROM generate_series(1, total) n) p ORDER BY p.n);
-  INSERT INTO record (rid, collection, id, hash, text, attributes, tenant, created_at, updated_at)
-  SELECT u.rid, p_collection, u.id, u.hash, u.text, coalesce(u.attributes, '{}'), u.tenant, p_now, p_now
+  INSERT INTO record (rid, collection, id, hash, text, attributes, tenant, created_at, updated_at, words)
+  SELECT u.rid, p_collection, u.id, u.hash, u.text, coalesce(u.attributes, '{}'), u.tenant, p_now, p_now,
+    indexed_words(language, p_collection, u.text)
   FROM unnest(rids, p_ids, p_hashes, p_texts, p_attributes, p_tenants) u (rid, id, hash, text, attributes, tenant)
   ON CONFLICT (collection, id) DO NOTHING;
   GET DIAGNOSTICS added = ROW_COUNT;
@@ -56,6 +58,7 @@ DECLARE
   moved bigint[];
   moved_ids text[];
   back int;
+  language text := (SELECT c.language FROM collection c WHERE c.id = p_collection);
   armed bigint[];
   armed_hashes bytea[];
   armed_priorities smallint[];
@@ -91,7 +94,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'EQ001', MESSAGE = to_json(theirs)::text;
   END IF;
   UPDATE record x SET hash = u.hash, text = u.text, attributes = coalesce(u.attributes, '{}'), tenant = u.tenant,
-    updated_at = p_now, valid_to = NULL
+    updated_at = p_now, valid_to = NULL, words = indexed_words(language, p_collection, u.text)
   FROM unnest(p_ids, p_hashes, p_texts, p_attributes, p_tenants) u (id, hash, text, attributes, tenant)
   WHERE x.collection = p_collection AND x.id = u.id
     AND (x.valid_to IS NOT NULL OR x.hash <> u.hash OR x.attributes <> coalesce(u.attributes, '{}'));
