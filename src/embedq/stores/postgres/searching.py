@@ -8,7 +8,7 @@ from typing import Any
 from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId, Vector
 from embedq.policy.texts import check_filter, check_filterable
-from embedq.stores.columns import check_space
+from embedq.stores.columns import check_space, read_attributes
 from embedq.stores.postgres.catalogue import absent
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.vectors import encode
@@ -98,6 +98,6 @@ def _hit(row: Mapping[str, Any]) -> Hit:
         id=RecordId(row["id"]),
         score=float(row["score"]),
         text=row["words"],
-        attributes=json.loads(row["attributes"]),
+        attributes=read_attributes(row["attributes"]),
         stale=row["stale"],
     )
