@@ -202,9 +202,9 @@ async def test_a_field_with_a_long_name_is_not_sent_back_whole(http: AsyncClient
     assert refused["problems"] == {"x" * 64: "there is no such field"}
 
 
-@pytest.mark.parametrize("name", ["x" * 129, "a%00b", "a%0Ab", "%FF"])
+@pytest.mark.parametrize("name", ["x" * 129, "a%00b", "a%0Ab", "%FF", "%2E", "%2E%2E"])
 async def test_a_collection_name_that_breaks_a_rule_is_422(http: AsyncClient, name: str) -> None:
-    """A name that is too long, holds control characters or is no UTF-8 is refused."""
+    """A name that is too long, holds control characters, is no UTF-8 or no part of a URL's path is refused."""
     problem(await http.put(f"/collections/{name}"), 422, "invalid")
 
 
