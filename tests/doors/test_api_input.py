@@ -164,9 +164,47 @@ async def test_a_declaration_that_breaks_a_rule_is_422(http: AsyncClient, body: 
     assert (await http.get("/collections")).json()["collections"] == []
 
 
-@pytest.mark.parametrize("name", ["x" * 129, "a%00b", "a%0Ab", "%FF"])
+MANY = {f"f{n}": "x" for n in range(1000)}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/embed", MANY),
+        ("POST", "/embed", {"texts": [1] * 1000}),
+        ("POST", "/collections/notes/search", MANY),
+        ("PUT", "/collections/notes", {"retry": MANY}),
+        ("PUT", "/collections/notes", {"text_from": [1] * 1000}),
+        ("POST", "/jobs/embedding", MANY),
+        ("POST", "/workers/register", MANY),
+        ("POST", "/workers/w/heartbeat", MANY),
+        ("POST", "/workers/w/heartbeat", {"error_patterns": MANY}),
+        ("POST", "/workers/w/heartbeat", {"halted": [1] * 1000}),
+        ("POST", "/admin/dead/replay", MANY),
+    ],
+)
+async def test_what_is_wrong_many_times_is_said_once(
+    http: AsyncClient, method: str, path: str, body: dict[str, object]
+) -> None:
+    """An error for each of a million wrong fields would keep everybody waiting, and take gigabytes."""
+    await http.put("/collections/notes")
+
+    refused = problem(await http.request(method, path, json=body), 422, "invalid")
+
+    assert len(refused["problems"]) == 1
+    assert "at most 64" in refused["detail"] or "at most 100" in refused["detail"]
+
+
+async def test_a_field_with_a_long_name_is_not_sent_back_whole(http: AsyncClient) -> None:
+    """Its beginning is enough to find it."""
+    refused = problem(await http.post("/embed", json={"text": "loom", "x" * 100_000: 1}), 422, "invalid")
+
+    assert refused["problems"] == {"x" * 64: "there is no such field"}
+
+
+@pytest.mark.parametrize("name", ["x" * 129, "a%00b", "a%0Ab", "%FF", "%2E", "%2E%2E"])
 async def test_a_collection_name_that_breaks_a_rule_is_422(http: AsyncClient, name: str) -> None:
-    """A name that is too long, holds control characters or is no UTF-8 is refused."""
+    """A name that is too long, holds control characters, is no UTF-8 or no part of a URL's path is refused."""
     problem(await http.put(f"/collections/{name}"), 422, "invalid")
 
 

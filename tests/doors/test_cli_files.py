@@ -190,7 +190,7 @@ def test_a_type_that_is_named_wins(cell: str, kind: Kind, value: object) -> None
     assert line.record["attributes"] == {"c": value}
 
 
-@pytest.mark.parametrize("cell", ["x", "1e999", "9" * 30, "1_000", "nan"])
+@pytest.mark.parametrize("cell", ["x", "1e999", "9" * 30, "9" * 5000, "1_000", "nan"])
 def test_a_cell_that_is_not_of_the_named_type_is_a_bad_line(cell: str) -> None:
     """It is named by line and column, and nothing is guessed."""
     layout = Layout(separator=",", types={"price": Kind.NUMBER})
@@ -234,6 +234,15 @@ def test_problems_are_said_by_line() -> None:
 
     assert str(at_lines(Invalid("x", problems={1: "empty"}), batch)) == "line 9: empty"
     assert str(at_lines(Invalid("all wrong"), batch)) == "lines 4 to 9: all wrong"
+
+
+def test_a_priority_is_read_as_it_is_written() -> None:
+    """A digit is a lane; a number of any length is left for the client to refuse."""
+    digits = "9" * 5000
+
+    first, second = read(f"id,text,priority\na,A,3\nb,B,{digits}\n", Layout(separator=","))
+
+    assert (first.record["priority"], second.record["priority"]) == (3, digits)
 
 
 def test_batches_are_of_the_size_asked_for() -> None:

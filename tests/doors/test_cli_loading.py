@@ -60,6 +60,15 @@ def test_a_bad_line_says_what_was_stored_and_what_to_do(shell: Shell) -> None:
     assert "--skip-bad" in said
 
 
+def test_an_id_that_comes_twice_is_named_by_its_line(shell: Shell) -> None:
+    """And by itself: where it came before can be searched for."""
+    (shell.folder / "n.jsonl").write_text('{"id": "a", "text": "A"}\n\n{"id": "a", "text": "B"}\n')
+
+    said = shell.run("put", "notes", "n.jsonl", code=1).stderr
+
+    assert "line 3: the id 'a' came before in this batch: send each id once" in said
+
+
 def test_bad_lines_are_left_out_and_kept(shell: Shell) -> None:
     """With --skip-bad the good lines are written and the bad ones are kept with number, reason and raw text: exit 0."""
     (shell.folder / "n.jsonl").write_text(BAD)

@@ -1,7 +1,6 @@
 """Records and collections on the command line: declare, get, list, delete, drop, export."""
 
 import json
-import signal
 import stat
 from pathlib import Path
 from typing import Any
@@ -205,25 +204,6 @@ async def test_an_exported_vector_is_of_the_text_beside_it(world: World, tmp_pat
     record = await world.client.get("notes", "a", with_vector=True)
     assert record.vector is not None
     assert (json.loads(line)["text"], json.loads(line)["_embedding"]["vector"]) == ("B", record.vector.tolist())
-
-
-def test_a_killed_export_leaves_no_half_file(shell: Shell) -> None:
-    """The name is taken when all is written: until then the old file stands, and a Ctrl-C leaves nothing else."""
-    shell.run("put", "notes", shell.write("n.jsonl", *notes(3)))
-    out = shell.folder / "out.jsonl"
-    out.write_text("old")
-    hook = "import asyncio\nfrom embedq.cli import exporting\nexporting._with_vectors = lambda *_: asyncio.sleep(600)\n"
-    (shell.folder / "sitecustomize.py").write_text(hook)
-
-    for number, left in ((signal.SIGINT, 0), (signal.SIGKILL, 1)):
-        process = shell.start("export", "notes", "out.jsonl", "--vectors", PYTHONPATH=str(shell.folder))
-        until(lambda: bool(list(shell.folder.glob(".out.jsonl.*"))))
-        process.send_signal(number)
-        process.communicate(timeout=60)
-
-        assert process.returncode != 0
-        assert out.read_text() == "old"
-        assert len(list(shell.folder.glob(".out.jsonl.*"))) == left
 
 
 def test_an_export_into_a_device_is_no_file(shell: Shell) -> None:

@@ -121,6 +121,20 @@ def test_a_watched_status_shows_how_fast_it_goes(shell: Shell) -> None:
         assert screen.ends() == 0
 
 
+def test_a_watched_status_for_programs_is_a_line_each_time(shell: Shell) -> None:
+    """Each is a whole status, written at once, until somebody has enough."""
+    shell.run("init")
+    process = shell.start("status", "--watch", "--json")
+    assert process.stdout is not None
+
+    seen = [json.loads(process.stdout.readline()) for _ in range(2)]
+
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [status["paused"] for status in seen] == [False, False]
+
+
 def pace(*samples: tuple[float, int, int]) -> str:
     rate = Rate()
     for at, open_jobs, ended in samples:

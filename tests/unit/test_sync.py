@@ -1,9 +1,12 @@
 """The client without asyncio: from scripts, from threads, inside a running loop, and to its end."""
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.leftovers import LOOM, SECONDS, open_files, our_threads, run, url_of
@@ -11,6 +14,7 @@ from tests.unit.leftovers import LOOM, SECONDS, open_files, our_threads, run, ur
 import embedq
 from embedq.errors import Invalid, NotFound, SettingsError, StoreError, StoreUnusable
 from embedq.model import EmbeddingStatus
+from embedq.sync.portal import Portal
 
 
 @pytest.fixture
@@ -167,6 +171,24 @@ def test_what_waits_while_it_is_closed_is_told(tmp_path: Path) -> None:
         eq.close()
         with pytest.raises(StoreError, match="closed"):
             waiting.result(SECONDS)
+
+
+@pytest.mark.timeout(30)
+def test_a_call_that_meets_a_close_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store was open when it looked, and is closed when it begins: an error of ours, and no wait for ever."""
+    portal, submit = Portal(), asyncio.run_coroutine_threadsafe
+    closer = threading.Thread(target=portal.close)
+
+    def late(*args: Any) -> Any:  # noqa: ANN401 handed on
+        closer.start()
+        closer.join(0.5)  # it would end by then if nothing held it up
+        return submit(*args)
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", late)
+
+    with pytest.raises(StoreError, match="closed"):
+        portal.run(asyncio.sleep, SECONDS)
+    closer.join()
 
 
 @pytest.mark.timeout(30)

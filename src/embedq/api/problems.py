@@ -31,6 +31,7 @@ from embedq.errors import (
 
 PREFIX = "urn:embedq:problem:"
 MEDIA_TYPE = "application/problem+json"
+SHOWN_NAME = 64  # characters of a field that there is not
 RETRY_SECONDS = "2"  # for Retry-After, when the fault is ours and may pass
 
 
@@ -157,8 +158,8 @@ async def refuse_input(_: Request, error: Exception) -> Response:
 
 
 def where(loc: tuple[str | int, ...]) -> str:
-    """Name a field as its sender wrote it, without FastAPI's prefix for body and query."""
-    return ".".join(str(part) for part in loc[1:]) or str(loc[0])
+    """Name a field as its sender wrote it, without FastAPI's prefix for body and query; a long name is cut."""
+    return ".".join(str(part)[:SHOWN_NAME] for part in loc[1:]) or str(loc[0])
 
 
 def said(problem: Mapping[str, Any]) -> str:

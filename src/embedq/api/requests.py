@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from embedq.client.intake import MAX_TEXT_FIELDS
 from embedq.client.texts import MAX_TEXTS
 from embedq.errors import Invalid
 from embedq.model import Health
@@ -22,6 +23,7 @@ from embedq.operator import DeadReason
 from embedq.policy.texts import MAX_BATCH, MAX_ID_BYTES, check_id
 
 MAX_CODES = 64  # per heartbeat: every list of workers shows them
+MAX_FIELDS = 64  # of a body: none has so many
 NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]+$"  # the rule for ids, as far as a pattern can express it
 MAX_COUNT = 2**53  # the largest integer that every JSON parser keeps exact
 
@@ -54,6 +56,14 @@ def _no_bool(value: object) -> object:
     return value
 
 
+def _few(value: object) -> object:
+    """Refuse an object with many fields at once: each wrong one is an error of its own, and takes memory and time."""
+    if isinstance(value, dict) and len(value) > MAX_FIELDS:
+        facts = {"size": len(value), "most": MAX_FIELDS}
+        raise PydanticCustomError("fields", "it has {size} fields, at most {most}", facts)
+    return value
+
+
 Id = Annotated[
     StrictStr,
     AfterValidator(_checked),
@@ -76,6 +86,8 @@ class Body(BaseModel):
     """A request body: exact types, and no field that is not declared."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    _bounded = model_validator(mode="before")(_few)
 
 
 class NewRecord(Body):
@@ -118,6 +130,7 @@ class NewCollection(Body):
 
     text_from: list[str] | None = Field(
         default=None,
+        max_length=MAX_TEXT_FIELDS,
         description="Attribute names: their values, joined in order, are the text. Without it a record brings `text`.",
         examples=[["title", "body"]],
     )
@@ -191,12 +204,14 @@ class Heartbeat(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    _bounded = model_validator(mode="before")(_few)
+
     health: Health = Health.HEALTHY
     consecutive_failures: Count = 0
     succeeded: Count = 0
     failed: Count = 0
     last_success_at: Moment | None = None
-    error_patterns: dict[Annotated[str, Field(max_length=256)], Count] = Field(
+    error_patterns: Annotated[dict[Annotated[str, Field(max_length=256)], Count], BeforeValidator(_few)] = Field(
         default={}, max_length=MAX_CODES, description="Error code: how often."
     )
     halted: list[Annotated[str, Field(max_length=256)]] = Field(

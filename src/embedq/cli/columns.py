@@ -13,6 +13,7 @@ from embedq.errors import Invalid
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.([0-9]+))?")
 ANY_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+LONGEST = 1000  # characters of a whole number that Python converts whatever its settings
 EXACT_DIGITS = 15  # of a decimal number in 64 bits
 SPELLINGS = {"true", "True", "TRUE", "false", "False", "FALSE"}
 TRUE, FALSE = {"true", "yes", "y", "t", "1"}, {"false", "no", "n", "f", "0"}  # where a column is said to be boolean
@@ -81,4 +82,4 @@ def value_of(cell: str, kind: Kind) -> str | float | bool | None:
 
 
 def _number(cell: str) -> float:
-    return int(cell) if cell.lstrip("+-").isdigit() else float(cell)
+    return int(cell) if cell.lstrip("+-").isdigit() and len(cell) <= LONGEST else float(cell)

@@ -9,8 +9,10 @@ from typing import IO, Any
 from embedq.cli.columns import Guess, Kind, value_of
 from embedq.cli.layout import Layout
 from embedq.errors import Invalid
+from embedq.model import Priority
 
 MAX_CELL = 64 << 20
+PRIORITIES = {str(lane.value) for lane in Priority}
 MAX_RAW = 1 << 20  # characters of a bad row that are shown
 
 
@@ -100,7 +102,7 @@ def _next(reader: Any, raw: list[str]) -> Row | None:  # noqa: ANN401 csv's own 
 
 
 def _value(name: str, cell: str, layout: Layout) -> object:
-    if name == "priority" and cell.isdecimal():
+    if name == "priority" and cell in PRIORITIES:
         return int(cell)
     if name in layout.untyped:
         return cell

@@ -1,6 +1,7 @@
 """The commands, and their exit codes: 0 done, 1 refused or failed, 2 wrong usage."""
 
 import inspect
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -102,11 +103,20 @@ def _embedq(
 def main() -> None:
     """Run the command line; embedq's own errors are printed as one message, without a traceback."""
     accept_all()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, _leave)
     try:
         _run()
     except BrokenPipeError:  # whoever read the output has enough
         drop_output()
         sys.exit(1)
+
+
+def _leave(number: int, _: object) -> None:
+    """End a command as Ctrl-C does: an import resumes, an export removes its draft. A second signal ends it at once."""
+    signal.signal(number, signal.SIG_DFL)
+    sys.exit(128 + number)  # as a shell says it
 
 
 def _run() -> None:

@@ -1,11 +1,9 @@
 """A collection as JSON lines, page by page."""
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from embedq.app import App
 from embedq.cli.layout import EMBEDDING
+from embedq.cli.outfiles import refuse_database, replacing
 from embedq.cli.output import console
 from embedq.errors import Invalid
 from embedq.model import Collection, EmbeddingStatus, Record
@@ -32,6 +31,7 @@ class Wanted:
 
 async def export_all(app: App, wanted: Wanted, path: str) -> int:
     """Write the records to a file, or to stdout for `-`; return how many."""
+    refuse_database(path)
     found = await app.client.collection(wanted.collection)
     total = (await app.store.counts())[wanted.collection].records if wanted.tenant is None else None
     written = 0
@@ -88,26 +88,12 @@ def _output(path: str) -> Iterator[IO[bytes]]:
             with target.open("wb") as file:
                 yield file
             return
-        with _replacing(target.resolve()) as file:
+        with replacing(target.resolve()) as file:
             yield file
     except BrokenPipeError:
         raise
     except OSError as error:
         raise Invalid(f"{'stdout' if path == '-' else path} cannot be written: {error.strerror}") from error
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).replace(target)
-        except BaseException:
-            with suppress(OSError):
-                Path(file.name).unlink()
-            raise
 
 
 @contextmanager

@@ -67,10 +67,11 @@ def more(cursor: str | None) -> None:
         console().print(Text(f"more: --cursor {cursor}", "dim"), soft_wrap=True)
 
 
-def print_json(facts: object) -> None:
-    """Print JSON for a program: a shape is serialised as in the API."""
-    written = json.dumps(to_jsonable_python(facts), ensure_ascii=not writes_unicode(sys.stdout), indent=2)
+def print_json(facts: object, *, indent: int | None = 2) -> None:
+    """Print JSON for a program: a shape is serialised as in the API; without an indent it is one line."""
+    written = json.dumps(to_jsonable_python(facts), ensure_ascii=not writes_unicode(sys.stdout), indent=indent)
     sys.stdout.write(safe_json(written) + "\n")
+    sys.stdout.flush()
 
 
 def one_line(value: str) -> str:

@@ -13,7 +13,7 @@ from embedq.cli.options import Cursor, InCollection, Json, Limit, OfTenant, Url,
 from embedq.cli.output import complain, console, count, message_of, more, nothing, print_json, say, shaded, since
 from embedq.cli.statuspage import page
 from embedq.cli.tables import Cell, Column, table
-from embedq.cli.watching import watched
+from embedq.cli.watching import watched, watched_lines
 from embedq.errors import Refused
 from embedq.model import Job, JobFilter, JobStatus
 from embedq.operator import RepairReport
@@ -53,12 +53,14 @@ def status(
     *,
     url: Url = None,
     as_json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every second until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Refresh every second until Ctrl-C; with --json a line each time.")
+    ] = False,
 ) -> None:
     """Show the queue, its coverage and its workers."""
-    if watch and not as_json:
+    if watch:
         with suppress(KeyboardInterrupt):
-            asyncio.run(watched(url))
+            asyncio.run(watched_lines(url) if as_json else watched(url))
         return
     found = ask(url, lambda app: app.operator.status())
     if as_json:

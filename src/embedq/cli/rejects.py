@@ -1,16 +1,14 @@
 """Lines of a file that are left out, kept in a file of their own."""
 
 import json
-import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from embedq.cli.files import BadLine, Line
+from embedq.cli.outfiles import created, refuse_database
 from embedq.errors import Invalid
-
-OWNER_ONLY = 0o600  # it holds texts, like the database
 
 
 class Rejects(AbstractContextManager["Rejects"]):
@@ -22,12 +20,14 @@ class Rejects(AbstractContextManager["Rejects"]):
         self._file: TextIO | None = None
         self.count = 0
         if path and Path(path).is_file():  # of an earlier run
+            refuse_database(path)
             Path(path).unlink()
 
     def __exit__(self, *_: object) -> None:
         """Close the file."""
         if self._file:
-            self._file.close()
+            with _writing(self._path):
+                self._file.close()
 
     @property
     def skipping(self) -> bool:
@@ -56,15 +56,16 @@ class Rejects(AbstractContextManager["Rejects"]):
     def _add(self, bad: BadLine) -> None:
         if self._path is None:
             raise Invalid(f"line {bad.number}: {bad.reason}")
-        if self._file is None:
-            self._file = _private(self._path)
         raw = bad.raw.decode("utf-8-sig", errors="surrogateescape").rstrip("\r\n")
-        self._file.write(json.dumps({"line": bad.number, "reason": bad.reason, "raw": raw}) + "\n")
+        with _writing(self._path):
+            self._file = self._file or created(self._path)
+            self._file.write(json.dumps({"line": bad.number, "reason": bad.reason, "raw": raw}) + "\n")
         self.count += 1
 
 
-def _private(path: str) -> TextIO:
+@contextmanager
+def _writing(path: str | None) -> Iterator[None]:
     try:
-        return open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, OWNER_ONLY))
+        yield
     except OSError as error:
         raise Invalid(f"{path} cannot be written: {error.strerror}") from error

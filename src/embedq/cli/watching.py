@@ -5,10 +5,11 @@ import asyncio
 from rich.live import Live
 
 from embedq.app import load, start
-from embedq.cli.output import console
+from embedq.cli.output import console, print_json
 from embedq.cli.rate import Rate
 from embedq.cli.statuspage import page
 from embedq.operator import QueueStatus
+from embedq.shapes import queue as shapes
 
 REFRESH_SECONDS = 1.0
 ENDED = ("completed", "failed", "cancelled")
@@ -25,6 +26,14 @@ async def watched(url: str | None) -> None:
                 size = {"width": screen.width, "height": screen.height}
                 live.update(page(found, settings.shown_place, rate=rate.words, **size), refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
+
+
+async def watched_lines(url: str | None) -> None:
+    """Print the status as a line of JSON each time, until Ctrl-C."""
+    async with start(load(url=url), quiet=True, make=False) as app:
+        while True:
+            print_json(shapes.QueueStatus.of(await app.operator.status()), indent=None)
+            await asyncio.sleep(REFRESH_SECONDS)
 
 
 def _note(rate: Rate, found: QueueStatus) -> None:

@@ -236,7 +236,7 @@ class Client:
 
         A new `text_from` embeds again the records whose text changes; a new embedder over existing records: Conflict.
         """
-        intake.check_collection(name)
+        intake.check_new_collection(name)
         lane = intake.read_priority(priority)
         return await self._catalogue.declare(
             Declaration(

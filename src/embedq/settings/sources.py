@@ -96,12 +96,22 @@ def found_file() -> Path | None:
     return Path(CONFIG_FILE) if unnamed and Path(CONFIG_FILE).is_file() else None
 
 
+def _check_owner(path: Path) -> None:
+    """Refuse a file that nobody has named and another user has put into a folder that is not that user's."""
+    if found_file() and path.stat().st_uid not in {os.geteuid(), 0, path.absolute().parent.stat().st_uid}:
+        raise SettingsError(
+            f"{path} is another user's, who could choose where your texts go: set {CONFIG_VARIABLE}={path} if it is "
+            "meant, or run embedq in another folder"
+        )
+
+
 def read_file() -> dict[str, Any]:
     """Read the settings file; a missing one is empty."""
     path = config_path()
     if path is None:
         return {}
     try:
+        _check_owner(path)
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"the settings file {path} cannot be read: {error}") from error

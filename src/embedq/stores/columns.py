@@ -35,6 +35,21 @@ def revivable(*, named: bool) -> str:
     return f"j.status = {fit[0]}" if len(fit) == 1 else f"j.status IN {tuple(fit)}"
 
 
+def read_attributes(noted: str) -> Any:  # noqa: ANN401 whatever JSON holds
+    """Read a record's attributes; a number of more digits than Python converts, which SQL can store, becomes text."""
+    try:
+        return json.loads(noted)
+    except ValueError:
+        return json.loads(noted, parse_int=_digits)
+
+
+def _digits(written: str) -> int | str:
+    try:
+        return int(written)
+    except ValueError:
+        return written
+
+
 def write_fault(fault: Fault) -> str:
     """Write an error as stored with a job; without NUL, which not every database can store."""
     noted = {"category": fault.category, "code": fault.code, "message": fault.message, "stack": fault.stack}

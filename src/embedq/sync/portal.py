@@ -27,6 +27,8 @@ class Portal:
         self._thread = threading.Thread(target=_serve, args=(started,), name="embedq-portal", daemon=True)
         self._thread.start()
         self._loop = started.result()
+        self._closed = False
+        self._gate = threading.Lock()  # what is begun is begun before the loop is told to stop
 
     def run(self, act: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a coroutine on the portal's thread, and wait for its answer."""
@@ -34,14 +36,18 @@ class Portal:
         caller = _Caller()
         context = copy_context()
         context.run(CALLERS_THREAD.set, caller.do)
-        task = context.run(asyncio.run_coroutine_threadsafe, act(*args, **kwargs), self._loop)
+        with self._gate:
+            self._check_open()
+            task = context.run(asyncio.run_coroutine_threadsafe, act(*args, **kwargs), self._loop)
         return caller.wait_for(task)
 
     def close(self) -> None:
         """End the thread and its loop."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
     def _check(self) -> None:
         if self.process != os.getpid():
@@ -49,10 +55,12 @@ class Portal:
                 f"this was opened in process {self.process}, of which this is a fork: close it before the fork, and "
                 "call embedq.connect after the fork, in each process (with gunicorn --preload in post_fork)"
             )
-        if not self._thread.is_alive():
-            raise StoreError("the store is closed: open it again")
         if threading.current_thread() is self._thread:
             raise StoreError("this is the thread that answers, and it cannot wait for itself: call from another one")
+
+    def _check_open(self) -> None:
+        if self._closed or not self._thread.is_alive():
+            raise StoreError("the store is closed: open it again")
 
 
 class _Caller:

@@ -136,6 +136,17 @@ async def test_tenants_that_nobody_could_ask_for(store: PostgresStore, db: async
     assert {key: reason[:10] for key, reason in (await one(store)).refused.items()} == dict.fromkeys("23", "its tenant")
 
 
+async def test_a_number_that_no_reader_could_read(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """Its row is refused with a reason; every list that it is in would end there."""
+    await db.execute("CREATE TABLE docs (id int PRIMARY KEY, body text, n numeric)")
+    await db.execute("INSERT INTO docs VALUES (1, 'A', 1e307), (2, 'B', 1e5000)")
+    await attach(store, into=None, attributes=("n",))
+    await catch_up(store)
+
+    assert await records(store) == {"1": "A"}
+    assert (await one(store)).refused == {"2": "its attributes hold a number beyond 1e308"}
+
+
 async def test_json_is_kept_as_it_is(store: PostgresStore, db: asyncpg.Connection) -> None:
     """A column that is NULL is no attribute; a null within a value is part of it."""
     await db.execute("CREATE TABLE docs (id int PRIMARY KEY, body text, facts jsonb, n int)")

@@ -21,11 +21,12 @@ FILL = f"""
 SET search_path = embedq, public;
 INSERT INTO record (collection, id, hash, text, attributes, tenant, created_at, updated_at, words)
   SELECT 1, 'fill' || n, sha256(n::text::bytea), 'common text ' || n, jsonb_build_object(
-    'rare', n % 1000, 'half', n % 2, 'tags', jsonb_build_array('tag ' || n % 1000)), 'tenant ' || n % 1000, now(), now(),
-    indexed_words('english', 1, 'common text ' || n)
+    'rare', n % 1000, 'half', n % 2, 'tags', jsonb_build_array('tag ' || n % 1000)), 'tenant ' || n % 1000,
+    now(), now(), indexed_words('english', 1, 'common text ' || n)
   FROM generate_series(1, {MANY}) n;
 INSERT INTO record (collection, id, hash, text, attributes, created_at, updated_at, words)
-  SELECT 2, 'fill' || n, sha256(n::text::bytea), 'common text ' || n, '{{}}', now(), now(), indexed_words('english', 2, 'common text ' || n)
+  SELECT 2, 'fill' || n, sha256(n::text::bytea), 'common text ' || n, '{{}}', now(), now(),
+    indexed_words('english', 2, 'common text ' || n)
   FROM generate_series(1, {SMALL}) n;
 INSERT INTO vector_1 SELECT x.rid, x.collection, false, x.hash, (
   SELECT array_agg(get_byte(x.hash, i)) FROM generate_series(1, {DIMENSIONS}) i)::vector FROM record x;

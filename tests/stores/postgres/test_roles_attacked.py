@@ -360,6 +360,32 @@ async def test_attributes_too_deep_for_a_reader_are_refused(roles: Roles) -> Non
     await db.close()
 
 
+async def test_attributes_that_are_no_object_are_refused(roles: Roles) -> None:
+    """Whoever reads them takes them for names and values."""
+    store = await PostgresStore.open(roles.owner)
+    await store.declare(declaration(), now=NOON)
+    await store.close()
+    db = await asyncpg.connect(roles.writer)
+
+    with pytest.raises(asyncpg.DataError, match="attributes are no object"):
+        await db.execute(PUT.replace("'hash'", "'attributes', '[1]'::jsonb, 'hash'"))
+    await db.close()
+
+
+async def test_a_number_of_any_length_ends_no_list(roles: Roles) -> None:
+    """A writer's own SQL can store it; it is read as text, and the records beside it as they are."""
+    store = await PostgresStore.open(roles.owner)
+    await store.declare(declaration(), now=NOON)
+    db, digits = await asyncpg.connect(roles.writer), "9" * 5000
+
+    await db.execute(PUT.replace("'hash'", f"""'attributes', '{{"n": {digits}, "m": 7}}'::jsonb, 'hash'"""))
+
+    [found] = (await store.records("notes")).items
+    assert found.attributes == {"n": digits, "m": 7}
+    await db.close()
+    await store.close()
+
+
 async def test_a_hash_that_is_another_texts_is_refused(roles: Roles) -> None:
     """Vectors are reused by it: a writer could give everybody a wrong one."""
     store = await PostgresStore.open(roles.owner)

@@ -92,6 +92,33 @@ async def test_a_search_obeys_a_provider_that_asks_to_wait(filled: Roles, who: s
     await store.close()
 
 
+@pytest.mark.parametrize("asked", ["100, NULL, '1 us', 1, 0, NULL", "100, NULL, '1 min', 1, 0, '2100-01-01'"])
+async def test_a_reader_clears_no_log_of_what_was_spent(filled: Roles, asked: str) -> None:
+    """By a budget of a short window, or a moment far ahead: workers would ask a provider more than it allows."""
+    worker, reader = await asyncpg.connect(filled.worker), await asyncpg.connect(filled.reader)
+    most = "SELECT embedq.take_budget(1, 60, NULL, '1 hour', 50, 0, NULL)"
+    assert not await worker.fetchval(most)
+
+    assert not await reader.fetchval(f"SELECT embedq.take_budget(1, {asked})")
+
+    assert await worker.fetchval(most) > timedelta(minutes=59)
+    await worker.close()
+    await reader.close()
+
+
+async def test_a_reader_whose_budget_is_used_up_holds_nobody(filled: Roles) -> None:
+    """It is told how long to wait; what it says of a budget stops no worker for a day."""
+    worker, reader = await asyncpg.connect(filled.worker), await asyncpg.connect(filled.reader)
+    tight = "SELECT embedq.take_budget(1, 1, NULL, '1 day', 1, 0, NULL)"
+    assert not await reader.fetchval(tight)
+
+    assert await reader.fetchval(tight) > timedelta(hours=23)
+
+    assert not await worker.fetchval("SELECT embedq.take_budget(1, 100, NULL, '1 min', 1, 0, NULL)")
+    await worker.close()
+    await reader.close()
+
+
 @pytest.mark.parametrize(
     "asked",
     [

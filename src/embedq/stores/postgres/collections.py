@@ -1,7 +1,6 @@
 """Collections and spaces."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from embedq.errors import Conflict, Invalid, NotFound, StoreError
 from embedq.model import Collection, Declaration, EmbedderName, NewRecord, Priority, RecordId, Space, SpaceId
 from embedq.policy.texts import Limits, compose, hash_of
-from embedq.stores.columns import read_retry, read_text_from, write_retry, write_text_from
+from embedq.stores.columns import read_attributes, read_retry, read_text_from, write_retry, write_text_from
 from embedq.stores.postgres import putting
 from embedq.stores.postgres.catalogue import FIND, find, made
 from embedq.stores.postgres.connection import Connection
@@ -165,7 +164,7 @@ async def index_words(database: Database, limit: int) -> int:
 
 def _recomposed(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row
     """Recompose one text. A record that has none of the new attributes keeps its text."""
-    attributes = json.loads(row["attributes"])
+    attributes = read_attributes(row["attributes"])
     try:
         text = compose(text_from, None, attributes)
     except Invalid:

@@ -11,6 +11,7 @@ from embedq.exchange import Written
 from embedq.model import EmbeddingStatus, JobId, NewRecord, Patch, Receipt, RecordId
 from embedq.policy.tenants import anothers
 from embedq.policy.texts import Limits, patched
+from embedq.stores.columns import read_attributes
 from embedq.stores.composing import NONE, Row, compose_all
 from embedq.stores.postgres.catalogue import Found, find
 from embedq.stores.postgres.connection import Connection
@@ -108,7 +109,7 @@ async def _patch(
         there = await db.fetchrow(HOLD, collection.id, record)
         if there is None or (change.tenant is not None and change.tenant != there["tenant"]):
             raise NotFound(f"no record {record!r} in collection {name!r}")
-        attributes = json.loads(there["attributes"])
+        attributes = read_attributes(there["attributes"])
         stored = NewRecord(id=record, text=there["text"], attributes=attributes, tenant=there["tenant"])
         made = patched(stored, change, collection.text_from, limits)
         [written] = await put_on(db, collection, [made], limits, now, read, notify=False)

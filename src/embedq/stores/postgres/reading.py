@@ -1,13 +1,12 @@
 """Reading records."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId, Shown
 from embedq.policy.texts import check_answer
-from embedq.stores.columns import NO_BOUND, Listed, number
+from embedq.stores.columns import NO_BOUND, Listed, number, read_attributes
 from embedq.stores.postgres.catalogue import Found, absent, find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.keys import SPACE_BITS, job_id
@@ -138,7 +137,7 @@ async def show(
         raise absent(name)
     check_answer(rows[-1]["bytes"] or 0, len(rows), max_bytes)
     shown = [
-        Shown(RecordId(row["id"]), row["text"], json.loads(row["attributes"]), row["current"])
+        Shown(RecordId(row["id"]), row["text"], read_attributes(row["attributes"]), row["current"])
         for row in rows
         if row["id"] is not None
     ]
@@ -165,7 +164,7 @@ def _record(collection: Found, row: Mapping[str, Any]) -> Record:
         id=RecordId(row["id"]),
         collection=collection.name or "",
         text=row["text"],
-        attributes=json.loads(row["attributes"]),
+        attributes=read_attributes(row["attributes"]),
         tenant=row["tenant"],
         hash=ContentHash(row["hash"]),
         embedding_status=status,

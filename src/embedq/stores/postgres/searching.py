@@ -9,7 +9,7 @@ from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId, Vector
 from embedq.policy.languages import without_stop_words, words_of
 from embedq.policy.texts import check_filter, check_filterable
-from embedq.stores.columns import check_space
+from embedq.stores.columns import check_space, read_attributes
 from embedq.stores.postgres.catalogue import absent
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.vectors import encode
@@ -76,7 +76,7 @@ def _hit(row: Mapping[str, Any], share: float | None = None) -> Hit:
         id=RecordId(row["id"]),
         score=float(row["score"]),
         text=row["words"],
-        attributes=json.loads(row["attributes"]),
+        attributes=read_attributes(row["attributes"]),
         stale=share is None and row["stale"],
         share=share,
     )

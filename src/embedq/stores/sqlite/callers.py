@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from embedq.errors import Invalid
 from embedq.ports.caller import on_callers_thread
 from embedq.stores.drivers import driver_of, is_for_asyncio
+from embedq.stores.sqlite.connection import file_identity
 from embedq.stores.sqlite.moments import clock
 from embedq.stores.sqlite.transaction import Transaction
 from embedq.stores.sqlite.writer import Work
@@ -35,6 +36,7 @@ def _write(path: Path, db: sqlite3.Connection, work: Work[T]) -> T:
 
 def _check_file(path: Path, db: sqlite3.Connection) -> None:
     """Refuse a connection to another file: its record would be in no place where anybody looks for it."""
+    file_identity(path)  # raises if it is gone
     found = next((file for _, name, file in db.execute("PRAGMA database_list") if name == "main"), "")
     if not found or not Path(found).exists() or not path.samefile(found):
         raise Invalid(f"the connection is to {found or 'a database in memory'}, embedq uses {path}: connect to that")

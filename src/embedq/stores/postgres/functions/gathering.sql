@@ -6,6 +6,8 @@ LANGUAGE sql IMMUTABLE AS $$
     WHEN octet_length(p_tenant) NOT BETWEEN 1 AND 512 THEN 'its tenant has not 1 to 512 bytes'
     WHEN p_tenant ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'its tenant holds control characters'
     WHEN octet_length(p_attributes::text) > 1 << 20 THEN 'its attributes have more than 1 MiB'
+    WHEN p_attributes::text ~ '[0-9]{255}' AND jsonb_path_exists(p_attributes,
+      '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))') THEN 'its attributes hold a number beyond 1e308'
     WHEN octet_length(p_text) > p_bytes
     THEN format('its text has %s bytes, the limit is %s: split it, or raise EMBEDQ_MAX_TEXT_BYTES',
       octet_length(p_text), p_bytes)

@@ -236,7 +236,9 @@ BEGIN
   IF EXISTS (SELECT FROM collection c WHERE (c.id, c.name, c.revision) = (p_collection, p_name, p_revision)) THEN
     PERFORM require_detached(p_collection);  -- who knows an older collection gets to know below
   END IF;
-  IF EXISTS (SELECT FROM unnest(p_attributes) u (a)  -- less than 800 bytes cannot be so deep, and are not looked at
+  IF EXISTS (SELECT FROM unnest(p_attributes) u (a) WHERE jsonb_typeof(u.a) <> 'object') THEN
+    RAISE data_exception USING MESSAGE = 'attributes are no object';
+  ELSIF EXISTS (SELECT FROM unnest(p_attributes) u (a)  -- less than 800 bytes cannot be so deep, and are not looked at
     WHERE CASE WHEN pg_column_size(u.a) > 800 THEN jsonb_path_exists(u.a, '$.**{101}') END) THEN
     RAISE data_exception USING MESSAGE = 'attributes are nested deeper than 100';
   END IF;

@@ -55,10 +55,14 @@ BEGIN
 END
 $$;
 
+-- Say who called a function that runs as the owner: the role that was set, or else the login.
+CREATE FUNCTION invoker() RETURNS name LANGUAGE sql STABLE
+RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
+
 -- Take requests and tokens from the fleet's budget: zero, or how long to wait. A bound that is null does not bind. What
 -- must leave the window first is found as `policy.budgets.blocking` finds it. A refusal is a hold until there is room:
--- no worker leases jobs that could not be embedded now. Readers' queries spend it too, so nothing is taken that would
--- give room, or stop everybody for longer than a budget may.
+-- no worker leases jobs that could not be embedded now. Readers' queries spend it too, but a budget and a moment that
+-- are a worker's alone clear the log and hold the others: a reader could make room, or stop everybody.
 CREATE FUNCTION take_budget(p_space int, p_requests int, p_tokens bigint, p_interval interval,
   p_want int, p_want_tokens bigint, p_now timestamptz) RETURNS interval
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
@@ -68,6 +72,7 @@ DECLARE
   s space;
   blocking timestamptz;
   free timestamptz;
+  is_worker boolean := has_table_privilege(invoker(), 'embedq.worker', 'INSERT');
 BEGIN
   PERFORM require_read_committed();
   IF (p_want BETWEEN 1 AND 1000000 AND p_want_tokens BETWEEN 0 AND 1000000000000) IS NOT TRUE OR p_requests < 1
@@ -84,13 +89,15 @@ BEGIN
   ELSIF p_interval IS NULL OR s.id IS NULL THEN  -- no collection has this space yet
     RETURN interval '0';
   END IF;
-  DELETE FROM request r WHERE r.space = p_space
-    AND (r.at <= moment - p_interval OR r.at > moment + interval '1 second');
-  blocking := blocking_request(p_space, p_requests - p_want, p_tokens - p_want_tokens);
+  IF is_worker THEN
+    DELETE FROM request r WHERE r.space = p_space
+      AND (r.at <= moment - p_interval OR r.at > moment + interval '1 second');
+  END IF;
+  blocking := blocking_request(p_space, moment, p_interval, p_requests - p_want, p_tokens - p_want_tokens);
   IF blocking IS NOT NULL THEN
     free := greatest(moment + interval '1 millisecond', blocking + p_interval);
     UPDATE space SET held_since = moment, held_until = CASE WHEN held_since > moment + interval '1 second'
-      THEN free ELSE greatest(held_until, free) END WHERE id = p_space;
+      THEN free ELSE greatest(held_until, free) END WHERE id = p_space AND is_worker;
     RETURN free - moment;
   END IF;
   INSERT INTO request (space, at, requests, tokens) VALUES (p_space, moment, p_want, p_want_tokens);
@@ -98,8 +105,11 @@ BEGIN
 END
 $$;
 
--- Find the newest of the requests that are more than this room holds; mostly the sums tell that there is none.
-CREATE FUNCTION blocking_request(p_space int, p_requests int, p_tokens bigint) RETURNS timestamptz
+-- Find the newest of the requests of a window that are more than this room holds; mostly the sums tell that there is
+-- none.
+CREATE FUNCTION blocking_request(
+  p_space int, p_moment timestamptz, p_interval interval, p_requests int, p_tokens bigint
+) RETURNS timestamptz
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, embedq, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -107,11 +117,12 @@ DECLARE
   found_at timestamptz;
 BEGIN
   SELECT coalesce(sum(r.requests) > p_requests, false) OR coalesce(sum(r.tokens) > p_tokens, false) INTO is_full
-    FROM request r WHERE r.space = p_space;
+    FROM request r WHERE r.space = p_space AND r.at > p_moment - p_interval AND r.at <= p_moment + interval '1 second';
   IF is_full THEN
     SELECT t.at INTO found_at FROM (
       SELECT r.at, sum(r.requests) OVER w AS requests, sum(r.tokens) OVER w AS tokens FROM request r
-      WHERE r.space = p_space WINDOW w AS (ORDER BY r.at DESC ROWS UNBOUNDED PRECEDING)) t
+      WHERE r.space = p_space AND r.at > p_moment - p_interval AND r.at <= p_moment + interval '1 second'
+      WINDOW w AS (ORDER BY r.at DESC ROWS UNBOUNDED PRECEDING)) t
     WHERE t.requests > p_requests OR t.tokens > p_tokens ORDER BY t.at DESC LIMIT 1;
   END IF;
   RETURN found_at;

@@ -109,7 +109,8 @@ BEGIN
 END
 $$;
 
--- Delete some spare vectors of before a moment, and workers that were not seen since and hold nothing.
+-- Delete some spare vectors of before a moment, workers that were not seen since and hold nothing, and what was spent
+-- of budgets longer ago than any of them counts.
 CREATE FUNCTION purge_rest(p_before timestamptz, p_limit int) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE
@@ -119,6 +120,7 @@ BEGIN
     SELECT s.ctid FROM spare s WHERE s.paid_at < p_before LIMIT p_limit FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS removed = ROW_COUNT;
   DELETE FROM worker w WHERE w.seen_at < p_before AND NOT EXISTS (SELECT FROM lease l WHERE l.worker = w.id);
+  DELETE FROM request r WHERE r.at < least(p_before, clock_timestamp() - interval '1 day');
   PERFORM fold();
   RETURN removed;
 END
