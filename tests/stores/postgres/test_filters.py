@@ -46,6 +46,7 @@ NARROW: dict[str, Act] = {
     "a common value": lambda store: store.search_vector(NOTES, ASKED, Query(k=10, filter={"half": 1})),
     "a small collection": lambda store: store.search_vector("small", ASKED, Query(k=10)),
     "rare words": lambda store: store.search_words(NOTES, "12345", Query(k=10, tenant="tenant 345")),
+    "a small collection's words": lambda store: store.search_words("small", "common", Query(k=10)),
     "a list": lambda store: store.records(NOTES, tenant="tenant 7", limit=20),
 }
 

@@ -92,15 +92,16 @@ $$;
 
 -- Write the statement that ranks the matching records by BM25: $3 the query that finds them and $4, if not NULL, one
 -- that finds others, $5 how many each finds at most; $6 the words, $7 their weights, $8 the query that is any of them,
--- $9 the mean length of a record; $10 how many are answered. The best by a cheap measure are ranked, since to read all
--- words of a record is not cheap.
+-- $9 the mean length of a record; $10 how many are answered; $11 any of the rarest words. The best by a cheap measure
+-- are ranked, since to read all words of a record is not cheap; it does not know how rare a word is, so the rarest
+-- count twice.
 CREATE FUNCTION ranking_statement(p_matching text, p_bare boolean) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT format('WITH found AS MATERIALIZED (
     SELECT x.rid, x.words FROM (
       (SELECT x.rid, x.words FROM embedq.record x WHERE x.words @@ $3 AND %1$s LIMIT $5) UNION ALL
       (SELECT x.rid, x.words FROM embedq.record x WHERE x.words @@ $4 AND NOT x.words @@ $3 AND %1$s LIMIT $5)) x
-    ORDER BY ts_rank(x.words, $8, 1) DESC, x.rid LIMIT greatest(400, 4 * $10)),
+    ORDER BY ts_rank(x.words, $8, 1) + ts_rank(x.words, $11, 1) DESC, x.rid LIMIT greatest(400, 4 * $10)),
   mean AS (
     SELECT greatest(coalesce(nullif($9, 0), avg(length(f.words) - 1)), 1) AS words FROM found f),
   ranked AS (
@@ -149,7 +150,8 @@ BEGIN
     RETURN QUERY EXECUTE ranking_statement(matching(p_tenant, p_filter), p_bare)
       USING c.id, p_tenant, any_of(q.words[:q.rarest], c.id, c.marked),
         CASE more WHEN 1 THEN any_of(q.words, c.id, c.marked) END, greatest(3000, 4 * p_k),
-        q.words, q.weights, any_of(q.words, c.id, false), c.mean_words, p_k;
+        q.words, q.weights, any_of(q.words, c.id, false), c.mean_words, p_k,
+        any_of(q.words[:q.rarest], c.id, false);
     GET DIAGNOSTICS hits = ROW_COUNT;
     EXIT WHEN hits >= p_k;
   END LOOP;
