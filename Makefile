@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Debian's packages that bring them.
 TOOLS := pgbouncer:pgbouncer ip:iproute2 npm:npm
 
-.PHONY: help run test test-install walks fuzz mutants examples check bench bench-peers clean tools
+.PHONY: help run test test-install walks fuzz mutants examples check bench bench-search bench-peers clean tools
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,9 @@ check: $(VENV)/.check ## Lint, types, import walls
 
 bench: $(VENV)/.bench ## Measure speed beside references; writes benchmarks/results.json
 	@$(BIN)/python benchmarks/run.py
+
+bench-search: $(VENV)/.bench ## Score every search mode on a folder in BEIR's shape (DATA=folder), beside bm25s and exact cosine
+	@$(BIN)/python benchmarks/search_quality.py $(or $(DATA),$(error say which folder: make bench-search DATA=folder))
 
 bench-peers: $(VENV)/.bench $(PEERS)/.installed ## Measure beside other queues, installed into build/ for it (needs Node 20+)
 	@$(BIN)/python benchmarks/run.py --peers
