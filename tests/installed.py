@@ -1,7 +1,9 @@
 """Databases with the schema in them, one on each server: a test copies one, which takes a tenth of installing it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -30,6 +32,12 @@ def installed(request: pytest.FixtureRequest, postgres_version: int) -> str:
 def install_on(server: PostgresAddress) -> Iterator[str]:
     """Make a database with the schema in it."""
     name = f"installed_{uuid4().hex}"
-    asyncio.run(install(parse(server.create_database(name))))
+    run_apart(install(parse(server.create_database(name))))
     yield name
     server.drop_database(name)
+
+
+def run_apart(work: Coroutine[Any, Any, object]) -> None:
+    """Run this in a thread: the first to ask for a fixture may be another one inside an event loop."""
+    with ThreadPoolExecutor() as thread:
+        thread.submit(asyncio.run, work).result()

@@ -24,7 +24,13 @@ def _number(default: object, low: float, high: float, description: str) -> Any: 
 class Settings(BaseSettings):
     """How this process runs. Environment wins over `embedq.toml`, the file over the default."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        defer_build=True,  # what providers read is added first, see `settings_with`
+    )
 
     url: Annotated[str, Names("EMBEDQ_URL"), Address()] = Field(
         "sqlite:///embedq.db",

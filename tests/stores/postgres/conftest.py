@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 import pytest_asyncio
-from tests.stores.postgres.roles import roles
+from tests.stores.postgres.roles import granted, granted16, granted18, roles
 
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.postgres import Pgbouncer, PostgresUnavailable
 from embedq.testing.postgres.fixtures import unavailable
 from embedq.testing.stores.stage import DIMENSIONS, NOON, declaration
 
-__all__ = ["roles"]
+__all__ = ["granted", "granted16", "granted18", "roles"]
 
 
 @pytest.fixture(params=[18, 16])
@@ -24,7 +24,9 @@ def postgres_version(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def postgres_template(request: pytest.FixtureRequest) -> str:
-    """Copy a database that has the schema for a test that is given an open store; others begin with an empty one."""
+    """Copy a database that has what a test is given, roles or an open store; others begin with an empty one."""
+    if "roles" in request.fixturenames:
+        return str(request.getfixturevalue("granted").database)
     return str(request.getfixturevalue("installed")) if "store" in request.fixturenames else "template1"
 
 

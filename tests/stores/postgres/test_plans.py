@@ -48,21 +48,21 @@ INSERT INTO missing SELECT collection, id >> 12 FROM job WHERE status = 0;
 INSERT INTO tally (collection, open, completed, records, missing)
   SELECT c.id, 2 * {MANY}, {MANY}, 3 * {MANY}, 2 * {MANY} FROM collection c;
 """  # noqa: S608 put together from constants
-MILLION = 1_000_000
+QUEUED = 100_000
 
-# A million finished, a million pending and a million waiting jobs behind those that are there. Their records are not
+# So many finished, pending and waiting jobs each behind those that are there. Their records are not
 # needed: nothing that is hot may come to them.
 FILL_QUEUE = f"""
 SET search_path = embedq, public;
 INSERT INTO job (id, serial, collection, priority, queued_at, created_at, hash, status, completed_at)
-  SELECT (n - 4 * {MILLION})::bigint << 12 | c.space, n, c.id, 1, now() + interval '1 hour', now(), '\\x00',
+  SELECT (n - 4 * {QUEUED})::bigint << 12 | c.space, n, c.id, 1, now() + interval '1 hour', now(), '\\x00',
     CASE WHEN n % 3 = 0 THEN 2 ELSE 0 END, CASE WHEN n % 3 = 0 THEN now() END
-  FROM collection c, generate_series(1, 3 * {MILLION}) n;
+  FROM collection c, generate_series(1, 3 * {QUEUED}) n;
 INSERT INTO ready SELECT (id & 4095)::int, collection, place(priority, crashes, queued_at), id, arms, kind_of(job)
   FROM job WHERE status = 0 AND serial % 3 = 1 AND id < 0;
 INSERT INTO later SELECT now() + interval '10 years', now(), (id & 4095)::int, collection,
     place(priority, crashes, queued_at), id FROM job WHERE status = 0 AND serial % 3 = 2 AND id < 0;
-INSERT INTO tally (collection, open, completed) SELECT c.id, 2 * {MILLION}, {MILLION} FROM collection c;
+INSERT INTO tally (collection, open, completed) SELECT c.id, 2 * {QUEUED}, {QUEUED} FROM collection c;
 """  # noqa: S608 put together from constants
 READ = """
 SELECT pg_stat_clear_snapshot(), relname,
@@ -216,10 +216,9 @@ async def test_a_hot_call_reads_few_rows_before_anybody_has_analysed(
     assert too_much == {}
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("postgres_version", [18])
-async def test_a_million_of_each_cost_nothing(postgres_url: str) -> None:
-    """A million jobs in line, a million waiting and a million finished ones, under every kind of plan."""
+async def test_a_hundred_thousand_of_each_cost_nothing(postgres_url: str) -> None:
+    """A hundred thousand jobs in line, as many that wait and as many finished, under every kind of plan."""
     store = await PostgresStore.open(postgres_url)
     collection = await store.declare(declaration(), now=NOON)
     await store.learn(collection.space.id, DIMENSIONS)

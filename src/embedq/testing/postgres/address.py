@@ -30,7 +30,8 @@ class PostgresAddress:
 
     def create_database(self, name: str, *, template: str = "template1", vector: bool = False) -> str:
         """Create a database, with the extension `vector` only if requested, and return its URL."""
-        self.query(f"CREATE DATABASE {_quoted(name)} TEMPLATE {_quoted(template)}")
+        # The other strategy writes every page of the template to the WAL, for twice the processor time.
+        self.query(f"CREATE DATABASE {_quoted(name)} TEMPLATE {_quoted(template)} STRATEGY file_copy")
         if vector:
             self.query("CREATE EXTENSION vector", database=name)
         return self.url(name)

@@ -17,7 +17,7 @@ from embedq.testing.stores.model import JobRow, RecordRow, RulesModel
 from embedq.testing.stores.recording import RecordingStore
 from embedq.testing.stores.stage import DIMENSIONS, NOON, Stage, declaration, vector_of
 
-WALKS = int(os.environ.get("EMBEDQ_WALKS", "50"))
+WALKS = int(os.environ.get("EMBEDQ_WALKS", "20"))
 FIRST = int(os.environ.get("EMBEDQ_FIRST_WALK", "0"))
 STEPS = 80
 WEIGHTS = {
