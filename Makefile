@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PEERS := build/peers
 ICU := build/postgres-icu
 CORES := $(shell nproc 2>/dev/null || echo 2)
-SPREAD := -n $(shell echo $$((2 * $(CORES)))) --dist worksteal
+WORKERS := $(shell echo $$((2 * $(CORES))))
 SEED ?= $(shell git rev-parse HEAD 2>/dev/null)
 FIRST ?= $(shell printf %d 0x$(firstword $(shell git rev-parse --short=7 HEAD 2>/dev/null) 0))
 
@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Debian's packages that bring them.
 TOOLS := pgbouncer:pgbouncer ip:iproute2 npm:npm
 
-.PHONY: help run test coverage test-install walks fuzz mutants examples check bench bench-search bench-peers clean tools
+.PHONY: help run test test-install walks fuzz mutants examples check bench bench-search bench-peers clean tools
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,11 +27,8 @@ run: $(VENV)/.run ## Start API, workers and search on http://127.0.0.1:8400
 	@$(BIN)/embedq up
 
 test: $(VENV)/.test tools $(ICU)/.installed ## Install what the tests need and run them all
-	@$(BIN)/python -m pytest $(SPREAD)
-
-coverage: $(VENV)/.test tools $(ICU)/.installed ## The same, and say how many lines they cover: a third longer
 	@$(BIN)/python -m coverage erase
-	@$(BIN)/python -m coverage run -m pytest $(SPREAD)
+	@$(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist worksteal
 	@$(BIN)/python -m coverage combine --quiet
 	@printf 'Lines covered, in percent: '; $(BIN)/python -m coverage report --format=total
 

@@ -6,10 +6,8 @@ from dataclasses import replace
 from embedq.model import Hit
 
 RANK_OFFSET = 60  # of reciprocal rank fusion: the larger, the less the first ranks outweigh the next
-LEAST_SHARE, FULL_SHARE = (
-    0.25,
-    0.5,
-)  # of what a query's words say: what the best record by words holds for no vote, for all
+# Of what a query's words say, in the best record by words: for no vote, and for a whole one.
+LEAST_SHARE, FULL_SHARE = 1 / 3, 2 / 3
 LEAST_WEIGHT = 0.001  # what is found by words alone still follows what is found by meaning
 
 
