@@ -7,7 +7,7 @@ from embedq.model import Hit
 
 RANK_OFFSET = 60  # of reciprocal rank fusion: the larger, the less the first ranks outweigh the next
 # Of what a query's words say, in the best record by words: for no vote, and for a whole one.
-LEAST_SHARE, FULL_SHARE = 1 / 3, 2 / 3
+LEAST_SHARE, FULL_SHARE = 0.4, 0.6
 LEAST_WEIGHT = 0.001  # what is found by words alone still follows what is found by meaning
 
 

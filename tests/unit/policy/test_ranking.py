@@ -11,10 +11,10 @@ def hit(name: str, *, share: float | None = None, stale: bool = False) -> Hit:
 
 
 @pytest.mark.parametrize(
-    ("share", "weight"), [(0.0, LEAST_WEIGHT), (1 / 3, LEAST_WEIGHT), (0.5, 0.5), (2 / 3, 1.0), (1.7, 1.0)]
+    ("share", "weight"), [(0.0, LEAST_WEIGHT), (0.4, LEAST_WEIGHT), (0.5, 0.5), (0.6, 1.0), (1.7, 1.0)]
 )
 def test_words_count_by_how_much_of_the_query_the_best_record_holds(share: float, weight: float) -> None:
-    """Up to a third of it they only break ties; from two thirds of it on they count as much as the meaning."""
+    """Up to two fifths of it they only break ties; from three fifths of it on they count as much as the meaning."""
     assert weight_of_words([hit("a", share=share), hit("b", share=2.0)]) == pytest.approx(weight)
 
 
