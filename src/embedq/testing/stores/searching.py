@@ -195,12 +195,12 @@ class SearchFacts(Stage):
     async def test_two_puts_of_one_record_at_once_leave_one_text(self, store: Store) -> None:
         """The word index has what the record has, also when edits share a commit."""
         await write(store, "zero")
-        await asyncio.gather(*(write(store, f"word{n} all") for n in range(20)))
-        [hit] = await store.search_words(NOTES, "all", Query())
+        await asyncio.gather(*(write(store, f"word{n} shared") for n in range(20)))
+        [hit] = await store.search_words(NOTES, "shared", Query())
 
         found = [n for n in range(20) if await store.search_words(NOTES, f"word{n}", Query())]
 
-        assert [f"word{n} all" for n in found] == [hit.text]
+        assert [f"word{n} shared" for n in found] == [hit.text]
         assert await store.search_words(NOTES, "zero", Query()) == []
 
     async def test_an_empty_collection_has_no_hits(self, store: Store) -> None:
