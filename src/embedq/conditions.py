@@ -63,3 +63,13 @@ class AnyOf:
 
 
 Filter = OneOf | Within | Exists | Not | AllOf | AnyOf  # closed: every `match` on it ends in assert_never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The next records, by the bytes of their ids, that a filter allows."""
+
+    filter: Filter
+    tenant: str | None = None
+    after: str = ""  # the id of the last one before them
+    limit: int = 1000

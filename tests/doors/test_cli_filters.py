@@ -2,6 +2,7 @@
 
 import pytest
 import typer
+from tests.doors.conftest import Shell
 
 from embedq.cli.filters import read_conditions
 from embedq.policy.filters import read_filter
@@ -54,3 +55,33 @@ def test_two_bounds_of_one_kind_are_refused() -> None:
     """One of them would be lost."""
     with pytest.raises(typer.BadParameter, match="another > for this attribute"):
         read_conditions(["a>1", "a>2"])
+
+
+@pytest.fixture
+def filled(shell: Shell) -> Shell:
+    """Put some records."""
+    records = [{"id": f"n{n}", "text": f"text {n}", "attributes": {"n": n, "odd": n % 2 == 1}} for n in range(5)]
+    shell.run("put", "notes", shell.write("n.jsonl", *records))
+    return shell
+
+
+def test_a_list_and_a_search_take_the_same_filters(filled: Shell) -> None:
+    """Short forms and JSON, in every command that takes them."""
+    for where in (["-f", "n>=1", "-f", "n<4", "-f", "odd!=true"], ["-f", '{"n": {"in": [2, "2"]}}']):
+        listed = filled.facts("list", "notes", *where)
+        found = filled.facts("search", "notes", "text", "--mode", "keyword", *where)
+        assert [one["id"] for one in listed["records"]] == [one["id"] for one in found["hits"]] == ["n2"]
+    refused = filled.run("list", "notes", "-f", '{"n": {"about": 2}}', code=1)
+    assert "filter: n: there is no operator 'about': write eq, ne, in, not_in, gt" in refused.stderr
+
+
+def test_a_deletion_by_a_filter_must_be_meant(filled: Shell) -> None:
+    """It is refused without --yes, beside ids, and without a condition; then it says how many are gone."""
+    assert "look with `list`, then add --yes" in filled.run("delete", "notes", "-f", "n>2", code=2).stderr
+    assert "name the records" in filled.run("delete", "notes", "n1", "-f", "n>2", "--yes", code=2).stderr
+    assert "filter is empty" in filled.run("delete", "notes", "-f", "{}", "--yes", code=1).stderr
+    assert len(filled.facts("list", "notes")["records"]) == 5
+
+    assert "2 records deleted from notes" in filled.run("delete", "notes", "-f", "n>2", "--yes").stdout
+    assert filled.facts("delete", "notes", "-f", "odd=true", "--yes", "--purge") == {"deleted": 2, "purged": True}
+    assert [one["id"] for one in filled.facts("list", "notes")["records"]] == ["n0", "n2"]

@@ -81,8 +81,8 @@ Attributes = Annotated[dict[str, Any], Field(description="What JSON can hold.", 
 Filter = Annotated[
     dict[str, Any],
     Field(
-        description="Attribute: a value, a list of values, or operators (eq, ne, in, not_in, gt, gte, lt, lte, exists); "
-        "$and, $or and $not join filters. `author.name` descends. A date compares moments.",
+        description="Attribute: a value, a list of values, or operators (eq, ne, in, not_in, gt, gte, lt, lte, "
+        "exists); $and, $or and $not join filters. `author.name` descends. A date compares moments.",
         examples=[{"author.name": ["Ada", "Grace"], "year": {"gte": 1843, "lt": 1850}, "$not": {"lang": "de"}}],
     ),
 ]

@@ -32,7 +32,8 @@ def read_conditions(written: Sequence[str] | None) -> dict[str, Any]:
             whole.append(_read_json(one))
         else:
             _read_short(one, short)
-    return {"$and": [short, *whole] if short else whole} if whole else short
+    parts = [short, *whole] if short or not whole else whole
+    return parts[0] if len(parts) == 1 else {"$and": parts}
 
 
 def _read_short(written: str, found: dict[str, dict[str, Any]]) -> None:

@@ -178,8 +178,10 @@ def read_language(value: object) -> str:
     return value
 
 
-def read_status(value: str) -> EmbeddingStatus:
-    """Parse an embedding status."""
+def read_status(value: str | None) -> EmbeddingStatus | None:
+    """Parse an embedding status, if given."""
+    if value is None:
+        return None
     try:
         return EmbeddingStatus(value)
     except ValueError:

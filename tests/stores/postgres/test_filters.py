@@ -1,5 +1,7 @@
 """What a search or a list that is narrowed to few records reads: these, and not the collection."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -8,12 +10,13 @@ import pytest_asyncio
 from tests.stores.postgres.tables import attach, catch_up
 from tests.stores.postgres.test_plans import Act, _tell, read_by
 
-from embedq.errors import Invalid
-from embedq.model import Query
+from embedq.conditions import Selection
+from embedq.errors import Conflict, Invalid
+from embedq.model import NewRecord, Query, RecordId
 from embedq.policy.filters import read_filter
 from embedq.policy.matching import matches
 from embedq.stores.postgres import PostgresStore
-from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, vector_of
+from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, vector_of, write
 
 MANY = 20_000
 FEW = MANY // 1000  # records of a tenant, or of a value
@@ -34,6 +37,7 @@ INSERT INTO vector_1 SELECT x.rid, x.collection, false, x.hash, (
   SELECT array_agg(get_byte(x.hash, i)) FROM generate_series(1, {DIMENSIONS}) i)::vector FROM record x;
 INSERT INTO tally (collection, completed, records) VALUES (1, {MANY}, {MANY}), (2, {SMALL}, {SMALL});
 """  # noqa: S608 put together from constants
+WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 ASKED = vector_of("asked")
 NARROW: dict[str, Act] = {
     "a tenant": lambda store: store.search_vector(NOTES, ASKED, Query(k=10, tenant="tenant 7")),
@@ -135,3 +139,45 @@ async def test_a_table_without_attributes_says_so(store: PostgresStore, db: asyn
 async def test_records_of_ones_own_are_filtered_by_anything(store: PostgresStore) -> None:
     """They carry any attributes, so a name that none has matches nothing."""
     assert await store.search_words(NOTES, "one", Query(filter=read_filter({"unheard": "of"}))) == []
+
+
+async def test_a_searcher_cannot_send_sql(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """The function runs as its owner, so it takes conditions and a few words, and leaves out all else."""
+    await write(store, "one")
+    sent = json.dumps([{"path": "$.a'; DROP TABLE x; --"}, "OR", "true", ") OR (true", {"path": "$.b"}])
+
+    written = await db.fetchval("SELECT embedq.conditions($1::jsonb)", sent)
+
+    assert written == "x.attributes @? '$.a''; DROP TABLE x; --' OR x.attributes @? '$.b'"
+
+
+async def test_what_stops_matching_while_it_is_deleted_stays(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """A change that is under way when the deletion looks is waited for, and then looked at."""
+    records = [NewRecord(id=RecordId(name), text="text", attributes={"old": True}) for name in ("a", "b")]
+    await store.put(NOTES, records)
+    wanted = read_filter({"old": True})
+    assert wanted is not None
+    async with db.transaction():
+        await db.execute("""UPDATE embedq.record SET attributes = '{"old": false}' WHERE id = 'a'""")
+        deleting = asyncio.create_task(store.delete_where(NOTES, Selection(filter=wanted)))
+        while not await db.fetchval(WAITS):  # noqa: ASYNC110 only the database knows
+            await asyncio.sleep(0.01)
+
+    assert (await deleting).items == ["b"]
+    assert [record.id for record in (await store.records(NOTES)).items] == ["a"]
+
+
+async def test_a_tables_list_is_filtered_by_its_attributes_alone(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """As a search is; and its rows are not deleted by a filter."""
+    await db.execute("CREATE TABLE docs (id int PRIMARY KEY, body text, at timestamptz)")
+    await db.execute("INSERT INTO docs VALUES (1, 'one', '2026-01-31 10:00+02'), (2, 'two', '2026-02-28 10:00+02')")
+    await attach(store, into=None, attributes=("at",))
+    await catch_up(store)
+    early = read_filter({"at": {"lt": "2026-02-01"}})
+    assert early is not None
+
+    assert [record.text for record in (await store.records("docs", wanted=early)).items] == ["one"]
+    with pytest.raises(Invalid, match="'docs' cannot be filtered by 'body': its attributes are at"):
+        await store.records("docs", wanted=read_filter({"body": "one"}))
+    with pytest.raises(Conflict):
+        await store.delete_where("docs", Selection(filter=early))

@@ -13,7 +13,7 @@ from embedq.policy.matching import matches
 from embedq.testing.stores.filter_cases import ATTRIBUTES, CASES
 
 
-@pytest.mark.parametrize(("wanted", "allowed"), CASES, ids=str)
+@pytest.mark.parametrize(("wanted", "allowed"), CASES, ids=[str(wanted) for wanted, _ in CASES])
 def test_a_filter_means_what_the_table_says(wanted: dict[str, Any], allowed: set[str]) -> None:
     """The rule that stores are compared with agrees with the table that people read."""
     asked = read_filter(wanted)

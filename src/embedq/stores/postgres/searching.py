@@ -1,6 +1,5 @@
 """Find records: by vector, by words, and build the hits."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 

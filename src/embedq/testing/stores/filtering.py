@@ -1,9 +1,11 @@
 """Filters: which records a search, a list and a deletion are about."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from embedq.conditions import OneOf, Selection
 from embedq.model import NewRecord, Query, RecordId
 from embedq.policy.filters import read_filter
 from embedq.policy.matching import matches
@@ -59,3 +61,47 @@ class FilterFacts(Stage):
                 differ[str(drawn)] = {f"{records[name]}" for name in found}
 
         assert differ == {}
+
+    async def test_a_list_is_narrowed_by_a_filter(self, store: Store) -> None:
+        """Whatever the status, page by page, and beside a tenant."""
+        await put_all(store)
+        wanted = read_filter({"author.name": {"exists": True}})
+        first = await store.records(NOTES, wanted=wanted, limit=1)
+        rest = await store.records(NOTES, wanted=wanted, limit=9, cursor=first.next_cursor)
+
+        assert [record.id for record in (*first.items, *rest.items)] == ["author", "authors"]
+        for status, found in (("pending", ["author", "authors"]), ("failed", []), ("embedded", [])):
+            assert [one.id for one in (await store.records(NOTES, status=status, wanted=wanted)).items] == found
+        assert (await store.records(NOTES, tenant="other", wanted=wanted)).items == []
+
+    async def test_a_deletion_is_narrowed_by_a_filter(self, store: Store) -> None:
+        """Exactly what it allows is gone, step by step, with its jobs; the same again finds nothing."""
+        await put_all(store)
+        wanted = read_filter({"n": {"exists": True}})
+        assert wanted is not None
+        which = Selection(filter=wanted, limit=4)
+        gone = list[str]()
+        while True:
+            page = await store.delete_where(NOTES, which, now=NOON)
+            gone += page.items
+            if page.next_cursor is None:
+                break
+            which = replace(which, after=page.next_cursor)
+
+        allowed = {name for name, attributes in ATTRIBUTES.items() if "n" in attributes}
+        left = await store.records(NOTES, limit=100)
+        assert (set(gone), len(gone)) == (allowed, len(allowed))
+        assert {record.id for record in left.items} == ATTRIBUTES.keys() - allowed
+        assert (await store.counts())[NOTES].pending == len(left.items)
+        assert (await store.delete_where(NOTES, replace(which, after=""), now=NOON)).items == []
+
+    async def test_a_deletion_by_a_filter_is_a_tenants_own(self, store: Store) -> None:
+        """Records of others stay; and what is erased are also those that were deleted before."""
+        for tenant in ("one", "two"):
+            record = NewRecord(id=RecordId(tenant), text=tenant, attributes={"a": 1}, tenant=tenant)
+            await store.put(NOTES, [record], now=NOON)
+        which = Selection(filter=OneOf(("a",), (1,)), tenant="one")
+        for purge, found in ((False, ["one"]), (False, []), (True, ["one"]), (True, [])):
+            assert list((await store.delete_where(NOTES, which, purge=purge, now=NOON)).items) == found
+
+        assert [record.id for record in (await store.records(NOTES)).items] == ["two"]
