@@ -9,6 +9,8 @@ from typing import Any, Generic, NamedTuple, NewType, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from embedq.conditions import Filter
+
 JobId = NewType("JobId", str)
 RecordId = NewType("RecordId", str)  # chosen by the application, unique within its collection
 WorkerId = NewType("WorkerId", str)
@@ -398,7 +400,7 @@ class Query:
     """What to look for among the records of a collection."""
 
     k: int = 10
-    filter: Mapping[str, Any] = field(default_factory=dict)  # attribute: a value, or a list or tuple of them
+    filter: Filter | None = None  # of their attributes
     tenant: str | None = None
     space: Space | None = None  # of the query's vector; a collection with another: Conflict
     bare: bool = False  # only ids and scores: text and attributes of the hits are not read

@@ -11,7 +11,7 @@ from tests.doors.conftest import problem
 CONTRACT = {
     "/collections": {"get"},
     "/collections/{collection}": {"put", "get", "delete"},
-    "/collections/{collection}/records": {"post", "get"},
+    "/collections/{collection}/records": {"post", "get", "delete"},
     "/collections/{collection}/records/{id}": {"get", "patch", "delete"},
     "/collections/{collection}/records/{id}/regenerate": {"post"},
     "/collections/{collection}/search": {"post"},

@@ -9,7 +9,6 @@ from embedq.cli.columns import Guess, Kind
 from embedq.cli.csvfiles import with_types
 from embedq.cli.files import Line, at_lines, batches, entries, lines, opened
 from embedq.cli.layout import Layout, layout_of
-from embedq.cli.search import read_filter
 from embedq.errors import Invalid
 
 
@@ -256,14 +255,3 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """The refusal names the file."""
     with pytest.raises(Invalid, match=r"gone\.jsonl cannot be read"), opened(str(tmp_path / "gone.jsonl")):
         pass
-
-
-def test_filters_are_read_both_ways() -> None:
-    """A shell knows no types, so a number is also looked for as text; several of one attribute mean any of them."""
-    assert read_filter(["year=1843", "name=Ada", "open=true", "tag=a", "tag=b", "eq=x=y"]) == {
-        "year": ["1843", 1843],
-        "name": ["Ada"],
-        "open": ["true", True],
-        "tag": ["a", "b"],
-        "eq": ["x=y"],
-    }

@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "embedq"
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 300
-NOUNS = {"model.py": 490}  # one noun after the other; nobody reads them whole
+NOUNS = {"model.py": 500}  # one noun after the other; nobody reads them whole
 MOST_FUNCTION_LINES = 40
 MOST_METHODS = 7
 FUNCTIONS = SOURCE / "stores" / "postgres" / "functions"  # those in schema/ are history

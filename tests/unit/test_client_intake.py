@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from embedq.client.intake import (
-    read_filter,
     read_ids,
     read_patch,
     read_priority,
@@ -96,23 +95,6 @@ def test_a_wrong_text_from_is_refused(wrong: Any) -> None:  # noqa: ANN401 each 
     """It is a list of attribute names, each once."""
     with pytest.raises(Invalid):
         read_text_from(wrong)
-
-
-@pytest.mark.parametrize("wrong", [{"a": {"b": 1}}, {"a": [[1]]}, {"": 1}, [1], {"a": list(range(1001))},
-                                   {"a": 2**63}, {"a": [1, -(2**63) - 1]}, {"a": float("nan")}, {"a": float("inf")},
-                                   {"a": "\ud800"}])  # fmt: skip
-def test_a_wrong_filter_is_refused(wrong: Any) -> None:  # noqa: ANN401 the same
-    """A filter compares attributes with plain values only, and with none that a database cannot take."""
-    with pytest.raises(Invalid):
-        read_filter(wrong)
-
-
-def test_a_filter_takes_values_and_lists_of_them() -> None:
-    """What is sound passes unchanged."""
-    wanted = {"year": 1843, "open": True, "tag": ["a", None, 1.5], "bounds": [2**63 - 1, -(2**63)]}
-
-    assert read_filter(wanted) == wanted
-    assert read_filter(None) == {}
 
 
 def test_a_change_has_known_fields_and_bounds() -> None:

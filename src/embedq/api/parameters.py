@@ -1,11 +1,13 @@
 """Path and query parameters that several routes share."""
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Path, Query
 
 from embedq.api.requests import NO_CONTROLS
+from embedq.errors import Invalid
 from embedq.model import Page
 from embedq.policy.texts import MAX_ID_BYTES, MAX_NAME_BYTES
 
@@ -34,7 +36,26 @@ OfTenant = Annotated[
     str | None,
     Query(max_length=512, description="Only this tenant's; what is another's answers as if it were not there."),
 ]
+Where = Annotated[
+    str | None,
+    Query(
+        max_length=8192,
+        description="Only records that this filter allows: JSON, as the `filter` of a search.",
+        examples=['{"year": {"gte": 1843}}'],
+    ),
+]
 OfCollection = Annotated[str | None, Query(max_length=512, description="Only this collection.")]
+
+
+def read_filter(written: str | None) -> dict[str, Any]:
+    """Read a filter that is a parameter."""
+    if written is None:
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(written)
+    except (ValueError, RecursionError) as error:
+        raise Invalid('filter must be a JSON object, percent-encoded, such as {"year": 1843}') from error
+    return found
 
 
 def page(items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]) -> Page[T]:

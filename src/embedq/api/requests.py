@@ -78,6 +78,14 @@ Priority = Annotated[
     Field(description="Higher lanes go first."),
 ]
 Attributes = Annotated[dict[str, Any], Field(description="What JSON can hold.", examples=[{"author": "Ada"}])]
+Filter = Annotated[
+    dict[str, Any],
+    Field(
+        description="Attribute: a value, a list of values, or operators (eq, ne, in, not_in, gt, gte, lt, lte, "
+        "exists); $and, $or and $not join filters. `author.name` descends. A date compares moments.",
+        examples=[{"author.name": ["Ada", "Grace"], "year": {"gte": 1843, "lt": 1850}, "$not": {"lang": "de"}}],
+    ),
+]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
 Moment = Annotated[AwareDatetime, BeforeValidator(_no_number), AfterValidator(_in_utc)]
 
@@ -155,9 +163,7 @@ class Search(Body):
     mode: Literal["auto", "semantic", "keyword", "hybrid"] = Field(
         default="auto", description="auto: hybrid, or keyword where no query vector can be had within 2 s."
     )
-    filter: dict[str, Any] = Field(
-        default={}, description="Attribute: a value, or a list of values.", examples=[{"author": ["Ada", "Grace"]}]
-    )
+    filter: Filter = {}
     tenant: Id | None = None
 
 

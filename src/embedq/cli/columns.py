@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from embedq.client.intake import fits
 from embedq.errors import Invalid
+from embedq.policy.filters import fits
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.([0-9]+))?")
 ANY_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

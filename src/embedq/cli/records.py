@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -10,6 +10,7 @@ from rich.text import Text
 from embedq.app import App
 from embedq.cli.exporting import Wanted, export_all
 from embedq.cli.files import batches, opened
+from embedq.cli.filters import Where, read_conditions
 from embedq.cli.options import Collection, Cursor, Json, Limit, OfTenant, Url, as_utf8, ask
 from embedq.cli.output import console, more, nothing, one_line, print_json, say, shaded, since
 from embedq.cli.tables import Cell, Column, table
@@ -59,10 +60,11 @@ def get(
     console().print(f"\n{literal(found.text)}", soft_wrap=True)
 
 
-def list_(
+def list_(  # noqa: PLR0913 one parameter per option
     collection: Collection,
     *,
     state: OfStatus = None,
+    where: Where = None,
     tenant: OfTenant = None,
     limit: Limit = 20,
     cursor: Cursor = None,
@@ -70,7 +72,13 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List records."""
-    page = ask(url, lambda app: app.client.records(collection, status=state, tenant=tenant, limit=limit, cursor=cursor))
+    wanted = read_conditions(where)
+    page = ask(
+        url,
+        lambda app: app.client.records(
+            collection, status=state, filter=wanted, tenant=tenant, limit=limit, cursor=cursor
+        ),
+    )
     if as_json:
         print_json(shapes.RecordPage.of(page))
     elif not page.items:
@@ -81,11 +89,13 @@ def list_(
         more(page.next_cursor)
 
 
-def delete(
+def delete(  # noqa: PLR0913 one parameter per option
     collection: Collection,
     ids: Ids = None,
     *,
     source: IdFile = None,
+    where: Where = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete all that --filter allows.")] = False,
     purge: Annotated[bool, typer.Option("--purge", help="Erase text and vector too, for good.")] = False,
     tenant: OfTenant = None,
     url: Url = None,
@@ -93,8 +103,14 @@ def delete(
 ) -> None:
     """Take records out of search and cancel their jobs. Ids that do not exist are named, and are no error."""
     source = "-" if ids == ["-"] else source
-    if bool(source) == bool(ids and ids != ["-"]):
-        raise typer.BadParameter("name the records, or a file with one id per line: --from FILE")
+    if sum(map(bool, (source, ids and ids != ["-"], where))) != 1:
+        raise typer.BadParameter("name the records, or a file with one id per line: --from FILE, or a --filter")
+    if where:
+        by_filter = _read_where(where, yes=yes)
+        deleted = ask(url, lambda app: app.client.delete_where(collection, by_filter, purge=purge, tenant=tenant))
+        done_by = shapes.DeletedBy(deleted=deleted, purged=purge)
+        print_json(done_by) if as_json else _say_how_many(collection, deleted, purged=purge)
+        return
     wanted = _lines(source) if source else iter(ids or ())
     done = ask(url, lambda app: _delete(app, collection, wanted, purge=purge, tenant=tenant))
     print_json(done) if as_json else _say_deleted(collection, done)
@@ -146,6 +162,15 @@ async def _delete(
     return shapes.DeletedMany(deleted=deleted, absent=absent, purged=purge)
 
 
+def _read_where(where: Sequence[str], *, yes: bool) -> dict[str, Any]:
+    wanted = read_conditions(where)
+    if not yes:
+        raise typer.BadParameter(
+            "it deletes all that it allows: look with `list`, then add --yes", param_hint="--filter"
+        )
+    return wanted
+
+
 def _lines(path: str) -> Iterator[str]:
     with opened(path) as file:
         for number, line in enumerate(file, start=1):
@@ -158,10 +183,14 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _say_deleted(collection: str, done: shapes.DeletedMany) -> None:
-    say(f"{counted(len(done.deleted), 'record')} {'purged' if done.purged else 'deleted'} from {collection}")
+    _say_how_many(collection, len(done.deleted), purged=done.purged)
     if done.absent:
         some = ", ".join(done.absent[:5]) + (", …" if len(done.absent) > 5 else "")  # noqa: PLR2004 a line full
         say(f"{counted(len(done.absent), 'id')} did not exist: {some}", shade="yellow")
+
+
+def _say_how_many(collection: str, deleted: int, *, purged: bool) -> None:
+    say(f"{counted(deleted, 'record')} {'purged' if purged else 'deleted'} from {collection}")
 
 
 def _facts(record: Record, *, vector: bool) -> Sequence[tuple[str, Text]]:

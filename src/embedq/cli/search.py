@@ -1,19 +1,17 @@
 """Commands that find records, and that embed texts."""
 
-import json
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from embedq.app import App
+from embedq.cli.filters import Where, read_conditions
 from embedq.cli.options import Collection, Embedder, Json, OfTenant, Url, as_utf8, ask
 from embedq.cli.output import console, count, one_line, print_json, share, span, warn
 from embedq.cli.tables import Column, table
-from embedq.client.intake import fits
 from embedq.embedding import Purpose, TextVectors
 from embedq.errors import EmbedderError, SettingsError
 from embedq.model import Answer, EmbedderName, Hit, SearchMode
@@ -34,15 +32,13 @@ def search(  # noqa: PLR0913 one parameter per option
     *,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many hits.")] = 10,
     mode: Annotated[SearchMode, typer.Option("--mode", "-m", help="How to search.")] = SearchMode.AUTO,
-    where: Annotated[
-        list[str] | None, typer.Option("--filter", "-f", help="attribute=value; repeat it for more.")
-    ] = None,
+    where: Where = None,
     tenant: OfTenant = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Find records by meaning and by words."""
-    wanted = read_filter(where or [])
+    wanted = read_conditions(where)
 
     async def find(app: App) -> Answer:
         if mode is not SearchMode.KEYWORD:
@@ -83,26 +79,6 @@ def embed(
         return
     for vector in found.vectors:
         typer.echo(f"[{','.join(map(str, vector))}]")
-
-
-def read_filter(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read `attribute=value`; several of one attribute mean any of them."""
-    found: dict[str, list[Any]] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"{pair!r}: write attribute=value", param_hint="--filter")
-        found.setdefault(name, []).extend(_readings(value))
-    return found
-
-
-def _readings(text: str) -> list[Any]:
-    """List the possible types of a value: `1843` may mean the number or the text."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return [text]
-    return [text, value] if isinstance(value, bool | int | float) and fits(value) else [text]
 
 
 async def _warm(app: App, embedder: EmbedderName) -> None:

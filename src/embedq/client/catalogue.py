@@ -19,6 +19,7 @@ class Catalogue:
     def __init__(self, store: Declaring, *, strict: bool = False) -> None:
         """Cache the collections of this store; `strict`: a first put does not declare one."""
         self._store = store
+        self.strict = strict
         self._advice = DECLARE_FIRST if strict else DECLARE_OR_PUT
         self._known: dict[str, Collection] = {}
         self._read_at = -TRUSTED_SECONDS

@@ -6,7 +6,9 @@ from time import monotonic
 from typing import Any
 
 from embedq.client import intake
+from embedq.client.batches import needs_declaring, read_batch
 from embedq.client.catalogue import Catalogue
+from embedq.client.deleting import delete_all
 from embedq.client.intake import PriorityLike, RecordLike
 from embedq.client.options import ClientOptions
 from embedq.client.owned import check_owned, no_record
@@ -32,6 +34,7 @@ from embedq.model import (
     RetryPolicy,
     SearchMode,
 )
+from embedq.policy.filters import read_filter
 from embedq.policy.tenants import belongs, check_tenant
 from embedq.ports import UserStore
 from embedq.telemetry import Event, Telemetry
@@ -54,7 +57,7 @@ class Client:
 
     async def check(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
         """Refuse what `put` would refuse, without writing; return the parsed records."""
-        batch = await self._read(collection, records)
+        batch = await read_batch(self._catalogue, collection, records, self._options.limits)
         intake.check_texts(batch, await self._catalogue.text_from(collection))
         return batch
 
@@ -67,12 +70,13 @@ class Client:
         caller's `connection` the write becomes part of the caller's transaction; the collection must exist then.
         """
         started = monotonic()
-        batch = await self._read(collection, records)
+        batch = await read_batch(self._catalogue, collection, records, self._options.limits)
         intake.check_collection(collection)
         try:
             receipts = await self._store.put(collection, batch, connection=connection)
         except NotFound:
-            await self._make(collection, batch, declare=connection is None)
+            if await needs_declaring(self._catalogue, collection, batch, may=connection is None):
+                await self.declare(collection)
             receipts = await self._store.put(collection, batch, connection=connection)
         spent = monotonic() - started
         self._telemetry.emit(Event.PUT, level="debug", collection=collection, records=len(batch), seconds=spent)
@@ -101,16 +105,17 @@ class Client:
         *,
         status: EmbeddingStatus | str | None = None,
         tenant: str | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 the API's own name
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Record]:
-        """List live records, by embedding status and tenant if given; a page of long texts has fewer than `limit`."""
-        wanted = None if status is None else intake.read_status(status)
+        """List live records by embedding status, tenant and filter; a page of long texts has fewer than `limit`."""
+        which, wanted = intake.read_status(status), read_filter(filter)
         intake.check_limit(limit)
         check_tenant(tenant)
         await self.collection(collection)
-        bounds = {"limit": limit, "max_bytes": self._options.max_answer_bytes}
-        return await self._store.records(collection, status=wanted, tenant=tenant, cursor=cursor, **bounds)
+        most = {"limit": limit, "max_bytes": self._options.max_answer_bytes}
+        return await self._store.records(collection, status=which, tenant=tenant, wanted=wanted, cursor=cursor, **most)
 
     async def patch(
         self,
@@ -148,6 +153,21 @@ class Client:
         await self.collection(collection)
         gone = await self._store.delete(collection, wanted, purge=purge, tenant=tenant, connection=connection)
         self._telemetry.emit(Event.DELETED, collection=collection, records=len(gone), purge=purge)
+        return gone
+
+    async def delete_where(
+        self,
+        collection: str,
+        filter: Mapping[str, Any],  # noqa: A002 the API's own name
+        *,
+        purge: bool = False,
+        tenant: str | None = None,
+    ) -> int:
+        """Delete all records that a filter allows, in steps, as `delete` does; return how many. It can be repeated."""
+        check_tenant(tenant)
+        await self.collection(collection)
+        gone = await delete_all(self._store, collection, read_filter(filter), purge=purge, tenant=tenant)
+        self._telemetry.emit(Event.DELETED, collection=collection, records=gone, purge=purge)
         return gone
 
     async def regenerate(self, collection: str, id: str, *, tenant: str | None = None) -> Receipt:  # noqa: A002 the API's own name
@@ -273,26 +293,6 @@ class Client:
     async def close(self) -> None:
         """Cancel the embedding of queries that timed out."""
         await self._vectors.close()
-
-    async def _read(self, collection: str, records: Sequence[RecordLike]) -> list[NewRecord]:
-        """Parse a batch, or refuse it with all its problems."""
-        try:
-            return intake.read_records(records, self._options.limits)
-        except Invalid as refused:
-            if not refused.problems:
-                raise
-            raise intake.with_textless(refused, records, await self._catalogue.text_from(collection)) from None
-
-    async def _make(self, name: str, batch: Sequence[NewRecord], *, declare: bool) -> None:
-        """Declare a collection on its first batch, after checking the batch: a refused one declares nothing."""
-        self._catalogue.forget(name)
-        try:
-            await self._catalogue.look_up(name)
-        except NotFound:
-            intake.check_texts(batch, None)
-            if self._options.strict or not declare:
-                raise
-            await self.declare(name)
 
     async def _embedder(self, collection: str, given: EmbedderName | str | None) -> EmbedderName:
         """Parse an embedder's name; none given means the collection's own, or the default for a new one."""

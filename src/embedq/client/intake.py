@@ -12,7 +12,6 @@ from embedq.policy.texts import (
     MAX_BATCH,
     Limits,
     check_attributes,
-    check_filter,
     check_id,
     check_name,
     check_text,
@@ -22,8 +21,6 @@ from embedq.policy.texts import (
 )
 
 MAX_TEXT_FIELDS = 64
-MAX_FILTER_VALUES = 1000
-MAX_NUMBER = 2**63
 MAX_PAGE = 1000
 RECORD_FIELDS = frozenset({"id", "text", "attributes", "priority", "tenant"})
 PATCH_FIELDS = RECORD_FIELDS - {"id"}
@@ -181,26 +178,10 @@ def read_language(value: object) -> str:
     return value
 
 
-def read_filter(value: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Parse a filter: each attribute must equal a value, or one of a list of values."""
+def read_status(value: str | None) -> EmbeddingStatus | None:
+    """Parse an embedding status, if given."""
     if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise Invalid(f"filter must be an object of attribute: value, not {type(value).__name__}")
-    check_filter(value.keys())
-    for name, wanted in value.items():
-        check_id(name, what="attribute name")
-        _check_wanted(name, wanted)
-    return {name: list(wanted) if isinstance(wanted, tuple) else wanted for name, wanted in value.items()}
-
-
-def fits(number: float) -> bool:
-    """Say whether every database can compare this number; NaN and infinity never do."""
-    return -MAX_NUMBER <= number < MAX_NUMBER
-
-
-def read_status(value: str) -> EmbeddingStatus:
-    """Parse an embedding status."""
+        return None
     try:
         return EmbeddingStatus(value)
     except ValueError:
@@ -225,32 +206,6 @@ def check_new_collection(name: object) -> None:
     check_collection(name)
     if name in {".", ".."}:
         raise Invalid(f"a collection cannot be named {name!r}, which no URL could reach: choose another name")
-
-
-def _check_wanted(name: str, wanted: object) -> None:
-    values = wanted if isinstance(wanted, list | tuple) else [wanted]
-    if len(values) > MAX_FILTER_VALUES:
-        raise Invalid(f"filter {name!r}: at most {MAX_FILTER_VALUES} values")
-    for value in values:
-        match value:
-            case int() | float() if not fits(value):
-                raise Invalid(f"filter {name!r}: numbers must fit into 64 bits")
-            case str() if not _is_unicode(value):
-                raise Invalid(f"filter {name!r}: no valid Unicode (a lone surrogate)")
-            case str() if "\0" in value:
-                raise Invalid(f"filter {name!r}: no text holds NUL characters")
-            case None | str() | int() | float():
-                pass
-            case _:
-                raise Invalid(f"filter {name!r}: write a string, a number, true, false or null, or a list of these")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _only(item: Mapping[str, Any], known: frozenset[str], what: str) -> None:

@@ -8,11 +8,11 @@ from time import monotonic
 from typing import Any
 
 from embedq.client.catalogue import Catalogue
-from embedq.client.intake import read_filter
 from embedq.client.options import ClientOptions
 from embedq.client.queries import NoVector, QueryVectors
 from embedq.errors import Conflict, Invalid, NotFound, SearchUnavailable
 from embedq.model import Answer, Collection, Freshness, Hit, Query, SearchMode, Shown, Vector
+from embedq.policy.filters import read_filter
 from embedq.policy.ranking import fuse
 from embedq.policy.texts import check_id
 from embedq.ports.needs import SearchStore

@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -13,7 +13,6 @@ from embedq.model import ContentHash, NewRecord, Patch
 MAX_ID_BYTES = 512
 MAX_BATCH = 1000
 MAX_NAME_BYTES = 128
-MAX_FILTER_NAMES = 64
 MAX_DEPTH = 64  # of nested attributes
 
 
@@ -118,20 +117,6 @@ def check_id(value: object, *, what: str = "id") -> None:
         raise Invalid(f"the {what} must have 1 to {MAX_ID_BYTES} bytes")
     if _has_controls(value):
         raise Invalid(f"the {what} must not hold control characters")
-
-
-def check_filter(names: Collection[str]) -> None:
-    """Refuse a filter with more attributes than a database accepts."""
-    if len(names) > MAX_FILTER_NAMES:
-        raise Invalid(f"filter: {len(names)} attribute names, at most {MAX_FILTER_NAMES}")
-
-
-def check_filterable(names: Iterable[str], known: Sequence[str] | None, collection: str) -> None:
-    """Refuse a filter by what no record of a collection has; None: its records may have any attributes."""
-    unknown = [] if known is None else [name for name in names if name not in known]
-    if unknown:
-        has = f"its attributes are {', '.join(known)}" if known else "its table was attached without attributes"
-        raise Invalid(f"filter: {collection!r} cannot be filtered by {unknown[0]!r}: {has}")
 
 
 def check_answer(size: int, count: int, most: int | None) -> None:

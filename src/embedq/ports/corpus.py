@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from embedq.attachment import Attached, Attachment
+from embedq.conditions import Filter, Selection
 from embedq.model import (
     Collection,
     Declaration,
@@ -90,6 +91,16 @@ class Writing(Protocol):
         """
         ...
 
+    async def delete_where(
+        self, collection: str, which: Selection, *, purge: bool = False, now: datetime | None = None
+    ) -> Page[RecordId]:
+        """Delete some of the records that a filter allows, each only if it still does when it is deleted.
+
+        In one transaction, as `delete` does: `purge` also erases those that were deleted before. The cursor is what to
+        go on after; None: that were all.
+        """
+        ...
+
     async def enqueue(
         self,
         collection: str,
@@ -126,6 +137,7 @@ class Reading(Protocol):
         *,
         status: str | None = None,
         tenant: str | None = None,
+        wanted: Filter | None = None,
         limit: int = 100,
         cursor: str | None = None,
         max_bytes: int | None = None,

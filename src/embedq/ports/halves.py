@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from embedq.conditions import Selection
 from embedq.exchange import Arm, JobState, Loss, Queued, Sizes, Standing, Text, Waiting, Written
 from embedq.model import (
     Ask,
@@ -191,6 +192,12 @@ class RecordWriting(Protocol):
         connection: object | None = None,
     ) -> Sequence[RecordId]:
         """See `Writing.delete`."""
+        ...
+
+    async def delete_where(
+        self, collection: str, which: Selection, *, purge: bool = False, now: datetime | None = None
+    ) -> Page[RecordId]:
+        """See `Writing.delete_where`."""
         ...
 
 

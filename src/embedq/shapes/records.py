@@ -80,6 +80,13 @@ class Replaced(Written):
     drained: bool = Field(description="Leased jobs were finished before.")
 
 
+class DeletedBy(BaseModel):
+    """What a deletion by a filter did."""
+
+    deleted: int = Field(description="How many records.")
+    purged: bool
+
+
 class Record(BaseModel):
     """A record as readers see it."""
 

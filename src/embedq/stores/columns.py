@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from embedq.conditions import Filter
 from embedq.errors import Conflict, Invalid
 from embedq.model import Fault, Health, HealthReport, JobStatus, Reason, RetryPolicy, Space
 from embedq.policy import jobs as rules
@@ -131,6 +132,7 @@ class Listed:
 
     status: str | None
     tenant: str | None
+    wanted: Filter | None
     limit: int
     cursor: str | None
     max_bytes: int | None

@@ -54,12 +54,13 @@ class SyncClient:
         *,
         status: EmbeddingStatus | str | None = None,
         tenant: str | None = None,
+        filter: Mapping[str, Any] | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Record]:
-        """List live records, by embedding status and tenant if given; a page of long texts has fewer than `limit`."""
+        """List live records by embedding status, tenant and filter; a page of long texts has fewer than `limit`."""
         return self._portal.run(
-            self._async.records, collection, status=status, tenant=tenant, limit=limit, cursor=cursor
+            self._async.records, collection, status=status, tenant=tenant, filter=filter, limit=limit, cursor=cursor
         )
 
     def patch(self, collection: str, id: str, changes: Mapping[str, Any], *, tenant: str | None = None) -> Receipt:
@@ -81,6 +82,12 @@ class SyncClient:
         With the caller's `connection` it becomes part of the caller's transaction.
         """
         return self._portal.run(self._async.delete, collection, ids, purge=purge, tenant=tenant, connection=connection)
+
+    def delete_where(
+        self, collection: str, filter: Mapping[str, Any], *, purge: bool = False, tenant: str | None = None
+    ) -> int:
+        """Delete all records that a filter allows, in steps, as `delete` does; return how many. It can be repeated."""
+        return self._portal.run(self._async.delete_where, collection, filter, purge=purge, tenant=tenant)
 
     def regenerate(self, collection: str, id: str, *, tenant: str | None = None) -> Receipt:
         """Embed a record again, even if its vector is current."""

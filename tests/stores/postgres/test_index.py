@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from embedq.errors import Invalid
 from embedq.model import Done, EmbedderName, NewRecord, Query, RecordId, Vector
+from embedq.policy.filters import read_filter
 from embedq.stores.postgres import PostgresStore
 from embedq.stores.postgres.index import shape_of
 from embedq.testing.stores.stage import NOON, NOTES, declaration, take
@@ -87,7 +88,9 @@ async def test_a_filter_never_cuts_the_answer_short(store: PostgresStore, dimens
     await fill(store, 1000, dimensions)
     assert await store.finish(now=NOON) == 1
 
-    rare = await store.search_vector(NOTES, vector_number(1, dimensions), Query(k=20, filter={"rare": True}))
+    rare = await store.search_vector(
+        NOTES, vector_number(1, dimensions), Query(k=20, filter=read_filter({"rare": True}))
+    )
     every = await store.search_vector(NOTES, vector_number(1, dimensions), Query(k=1000))
 
     assert len(rare) == 10
@@ -104,7 +107,9 @@ async def test_what_the_index_gives_up_on_is_found_by_looking_at_everything(
     await store._database.fetch(f'ALTER DATABASE "{row["name"]}" SET hnsw.max_scan_tuples = 1')
     impatient = await PostgresStore.open(postgres_url)
 
-    rare = await impatient.search_vector(NOTES, vector_number(1, dimensions), Query(k=10, filter={"rare": True}))
+    rare = await impatient.search_vector(
+        NOTES, vector_number(1, dimensions), Query(k=10, filter=read_filter({"rare": True}))
+    )
 
     assert len({hit.id for hit in rare}) == len(rare) == 10
     await impatient.close()

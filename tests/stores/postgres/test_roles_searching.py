@@ -12,11 +12,12 @@ from embedq.client import Client, ClientOptions
 from embedq.embedders.fake import FakeEmbedder
 from embedq.embedders.faults import Faults
 from embedq.errors import SearchUnavailable
-from embedq.model import Budget, EmbedderName, SearchMode, SpaceId
+from embedq.model import Budget, EmbedderName, Query, SearchMode, SpaceId
+from embedq.policy.filters import read_filter
 from embedq.ports import Embedder
 from embedq.stores.postgres import PostgresStore
 from embedq.telemetry import Telemetry
-from embedq.testing.stores.stage import NOON, NOTES, declaration, embed_all, write
+from embedq.testing.stores.stage import NOON, NOTES, declaration, embed_all, vector_of, write
 
 EIGHT = EmbedderName(provider="fake", model="fake", dimensions=8)
 SPACE = SpaceId("fake:fake@8/1")
@@ -71,6 +72,19 @@ async def test_a_search_spends_the_fleets_budget(filled: Roles, who: str) -> Non
     with pytest.raises(SearchUnavailable, match="is used up"):
         await client.search(NOTES, "spinning", mode="semantic")
     await client.close()
+    await store.close()
+
+
+@SEARCHERS
+async def test_whoever_may_read_may_filter_by_dates(filled: Roles, who: str) -> None:
+    """By words and by vector, and lists: what reads a moment is open to all of them."""
+    store = await PostgresStore.open(getattr(filled, who))
+    wanted = read_filter({"$not": {"at": {"gte": "2026-01-31"}}})
+    query = Query(filter=wanted)
+
+    assert [hit.id for hit in await store.search_words(NOTES, "weaving", query)] == ["a"]
+    assert [hit.id for hit in await store.search_vector(NOTES, vector_of("weaving"), query)] == ["a"]
+    assert [record.id for record in (await store.records(NOTES, wanted=wanted)).items] == ["a"]
     await store.close()
 
 

@@ -9,6 +9,7 @@ from tests.stores.postgres.roles import Roles
 from tests.stores.postgres.tables import attach, catch_up
 
 from embedq.model import EmbedderName, JobFilter, JobStatus, Patch, Query, RecordId
+from embedq.policy.filters import read_filter
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import NOON, NOTES, declaration, embed_all, vector_of, write, write_many
 
@@ -110,7 +111,7 @@ async def look_at_everything(store: PostgresStore) -> None:
         await store.records(NOTES, status=status)
     for shown in (None, *JobStatus):
         await store.jobs(JobFilter(status=shown), limit=3)
-    assert len(await store.search_vector(NOTES, vector_of("x"), Query(k=3, filter={}))) == 3
+    assert len(await store.search_vector(NOTES, vector_of("x"), Query(k=3, filter=read_filter({})))) == 3
     assert len(await store.search_words(NOTES, "text", Query(k=3))) == 3
     await store.freshness(NOTES)
     await store.counts()

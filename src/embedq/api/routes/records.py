@@ -7,13 +7,13 @@ from pydantic import SkipValidation
 
 from embedq.api import requests
 from embedq.api.dependencies import TheClient
-from embedq.api.parameters import Cursor, Limit, Name, OfTenant, RecordPath
+from embedq.api.parameters import Cursor, Limit, Name, OfTenant, RecordPath, Where, read_filter
 from embedq.api.problems import documented
 from embedq.api.route import StrictRoute
 from embedq.client.owned import no_record
 from embedq.errors import Invalid
 from embedq.model import EmbeddingStatus
-from embedq.shapes.records import Deleted, Receipt, Receipts, Record, RecordPage, RecordWithVector
+from embedq.shapes.records import Deleted, DeletedBy, Receipt, Receipts, Record, RecordPage, RecordWithVector
 
 router = APIRouter(tags=["records"], route_class=StrictRoute)
 
@@ -27,6 +27,7 @@ Records = Annotated[
         }
     ),
 ]
+Purge = Annotated[bool, Query(description="Remove text and vector for good.")]
 Changes = Annotated[SkipValidation[requests.Change], Body()]
 
 
@@ -46,13 +47,33 @@ async def list_records(
     collection: Name,
     client: TheClient,
     embedding_status: Annotated[EmbeddingStatus | None, Query(description="Only records that stand so.")] = None,
+    filter: Where = None,  # noqa: A002 the API's own name
     tenant: OfTenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> RecordPage:
     """List records."""
-    page = await client.records(collection, status=embedding_status, tenant=tenant, limit=limit, cursor=cursor)
+    wanted = read_filter(filter)
+    page = await client.records(
+        collection, status=embedding_status, filter=wanted, tenant=tenant, limit=limit, cursor=cursor
+    )
     return RecordPage.of(page)
+
+
+@router.delete("/collections/{collection:segment}/records", responses=documented(404, 409, 507))
+async def delete_records(
+    collection: Name,
+    client: TheClient,
+    filter: Where = None,  # noqa: A002 the API's own name
+    purge: Purge = False,  # noqa: FBT002 a query parameter has a name
+    tenant: OfTenant = None,
+) -> DeletedBy:
+    """Take all records that a filter allows out of search and cancel their jobs, step by step.
+
+    An empty filter is refused. It can be repeated: what failed on the way is done then.
+    """
+    deleted = await client.delete_where(collection, read_filter(filter), purge=purge, tenant=tenant)
+    return DeletedBy(deleted=deleted, purged=purge)
 
 
 @router.get(
@@ -91,7 +112,7 @@ async def delete_record(
     collection: Name,
     id: RecordPath,  # noqa: A002 the API's own name
     client: TheClient,
-    purge: Annotated[bool, Query(description="Remove text and vector for good.")] = False,  # noqa: FBT002 a query parameter has a name
+    purge: Purge = False,  # noqa: FBT002 a query parameter has a name
     tenant: OfTenant = None,
 ) -> Deleted:
     """Take a record out of search at once and cancel its job. A later write of the id brings it back."""

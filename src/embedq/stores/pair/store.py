@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol, Self, runtime_checkable
 
+from embedq.conditions import Filter
 from embedq.errors import StoreForbidden
 from embedq.model import (
     Freshness,
@@ -66,13 +67,14 @@ class PairStore(PairWriting, PairWorking, PairKeeping):
         *,
         status: str | None = None,
         tenant: str | None = None,
+        wanted: Filter | None = None,
         limit: int = 100,
         cursor: str | None = None,
         max_bytes: int | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
         page = await self._corpus.records(
-            collection, status=status, tenant=tenant, limit=limit, cursor=cursor, max_bytes=max_bytes
+            collection, status=status, tenant=tenant, wanted=wanted, limit=limit, cursor=cursor, max_bytes=max_bytes
         )
         return Page(await self._with_jobs(collection, page.items), page.next_cursor)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from embedq.conditions import Selection
 from embedq.errors import NotFound
 from embedq.exchange import Arm, Cause, Queued, Written
 from embedq.model import (
@@ -10,6 +11,7 @@ from embedq.model import (
     Declaration,
     EmbeddingStatus,
     NewRecord,
+    Page,
     Patch,
     Receipt,
     RecordId,
@@ -93,6 +95,15 @@ class PairWriting(Halves):
         ended = records if tenant is None else gone  # the others may belong to another tenant
         if connection is None and ended:
             await self._queue.withdraw(collection, ended, now=now)
+        return gone
+
+    async def delete_where(
+        self, collection: str, which: Selection, *, purge: bool = False, now: datetime | None = None
+    ) -> Page[RecordId]:
+        """See `ports.Writing`."""
+        gone = await self._corpus.delete_where(collection, which, purge=purge, now=now)
+        if gone.items:
+            await self._queue.withdraw(collection, gone.items, now=now)
         return gone
 
     async def enqueue(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from embedq.conditions import Filter, Selection
 from embedq.model import (
     Collection,
     ContentHash,
@@ -23,7 +24,7 @@ from embedq.model import (
 )
 from embedq.policy.texts import Limits
 from embedq.stores.columns import Listed
-from embedq.stores.postgres import arming, callers, collections, keeping, putting, reading, searching
+from embedq.stores.postgres import arming, callers, collections, deleting, keeping, putting, reading, searching
 from embedq.stores.postgres.catalogue import find
 from embedq.stores.postgres.connection import Connection
 from embedq.stores.postgres.database import Database
@@ -92,6 +93,14 @@ class PostgresRecords:
 
         return await self._database.write(work, repeat=False)
 
+    async def delete_where(
+        self, collection: str, which: Selection, *, purge: bool = False, now: datetime | None = None
+    ) -> Page[RecordId]:
+        """See `ports.Writing`."""
+        return await self._database.write(
+            lambda db: deleting.delete_where(db, collection, which, now, purge=purge), repeat=False
+        )
+
     async def get(
         self,
         collection: str,
@@ -112,12 +121,13 @@ class PostgresRecords:
         *,
         status: str | None = None,
         tenant: str | None = None,
+        wanted: Filter | None = None,
         limit: int = 100,
         cursor: str | None = None,
         max_bytes: int | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
-        which = Listed(status=status, tenant=tenant, limit=limit, cursor=cursor, max_bytes=max_bytes)
+        which = Listed(status=status, tenant=tenant, wanted=wanted, limit=limit, cursor=cursor, max_bytes=max_bytes)
         return await self._database.run(lambda db: reading.page(db, collection, which), repeat=True)
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:

@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.model import ContentHash, EmbeddingStatus, Freshness, Page, Reason, Record, RecordId, Shown
+from embedq.policy.filters import check_filterable
 from embedq.policy.texts import check_answer
 from embedq.stores.columns import NO_BOUND, Listed, number, read_attributes
 from embedq.stores.postgres.catalogue import Found, absent, find
 from embedq.stores.postgres.connection import Connection
+from embedq.stores.postgres.filtering import conditions
 from embedq.stores.postgres.keys import SPACE_BITS, job_id
 from embedq.stores.postgres.moments import NOW
 
@@ -58,6 +60,7 @@ SELECT * FROM (
     SELECT l.*, octet_length(l.text) + octet_length(l.attributes::text) AS size FROM ({statement}) l) p) q
 WHERE q.bytes - q.size <= {most}
 """
+FILTERABLE = "SELECT a.attributes FROM embedq.attachment a WHERE a.collection = $1"
 HAS_VECTORS = "SELECT to_regclass(format('embedq.vector_%s', $1::int)) IS NOT NULL"
 
 # How far vectors lag behind, and what is shown of some records, in the order requested. The oldest open job is ready,
@@ -101,7 +104,9 @@ async def page(db: Connection, name: str, which: Listed) -> Page[Record]:
     collection = await find(db, name)
     wanted = None if status is None else EmbeddingStatus(status)
     by_id = wanted in (None, EmbeddingStatus.EMBEDDED)
-    filter_ = "" if tenant is None else "AND x.tenant = $4"
+    await _check_filterable(db, collection, which)
+    filter_, values = conditions(which.wanted, "$5")
+    filter_ += " AND $4::text IS NULL" if tenant is None else " AND x.tenant = $4"
     if by_id:
         filter_ += "" if wanted is None else " AND m.record IS NULL"
         columns = {"truncated": "v.truncated", "filter": filter_, "limit": str(limit)}
@@ -113,10 +118,15 @@ async def page(db: Connection, name: str, which: Listed) -> Page[Record]:
     after = (cursor or "") if by_id else number(cursor)
     statement = WITHIN.format(statement=statement, most=which.most - 1)
     asked = (collection.id, collection.space, after)
-    rows = await db.fetch(statement, *asked, *([] if tenant is None else [tenant]))
+    rows = await db.fetch(statement, *asked, tenant, values)
     full = rows and (len(rows) == limit or rows[-1]["bytes"] >= which.most)
     following = str(rows[-1]["id" if by_id else "rid"]) if full else None
     return Page([_record(collection, row) for row in rows], following)
+
+
+async def _check_filterable(db: Connection, collection: Found, which: Listed) -> None:
+    if which.wanted is not None and collection.attached is not None:
+        check_filterable(which.wanted, await db.fetchval(FILTERABLE, collection.id), collection.name or "")
 
 
 async def _with_vectors(db: Connection, statement: str, space: int, **columns: str) -> str:

@@ -17,6 +17,8 @@ from embedq.errors import (
     StoreUnusable,
     TooLarge,
 )
+from embedq.policy.instants import microseconds
+from embedq.stores.sqlite.filtering import INSTANT
 
 PRAGMAS = (
     "PRAGMA busy_timeout = 30000",
@@ -51,6 +53,7 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
         try:
             for pragma in PRAGMAS:
                 db.execute(pragma)
+            db.create_function(INSTANT, 1, microseconds, deterministic=True)
             if read_only:
                 db.execute("PRAGMA cache_size = -8192")
                 db.execute("PRAGMA query_only = 1")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from embedq.conditions import Filter, Selection
 from embedq.model import (
     Collection,
     ContentHash,
@@ -86,6 +87,14 @@ class SqliteRecords:
 
         return await self._file.write(work) if connection is None else await self._file.write_on(connection, work)
 
+    async def delete_where(
+        self, collection: str, which: Selection, *, purge: bool = False, now: datetime | None = None
+    ) -> Page[RecordId]:
+        """See `ports.Writing`."""
+        return await self._file.write(
+            lambda tx: deleting.delete_where(tx, collection, which, stamp(now, tx.now), purge=purge), bulk=True
+        )
+
     async def known(self, space: SpaceId, hashes: Sequence[ContentHash]) -> Mapping[ContentHash, Vector]:
         """See `ports.Leasing`."""
         return await self._file.read(lambda db: reading.known(db, space, hashes))
@@ -109,12 +118,13 @@ class SqliteRecords:
         *,
         status: str | None = None,
         tenant: str | None = None,
+        wanted: Filter | None = None,
         limit: int = 100,
         cursor: str | None = None,
         max_bytes: int | None = None,
     ) -> Page[Record]:
         """See `ports.Reading`."""
-        which = Listed(status=status, tenant=tenant, limit=limit, cursor=cursor, max_bytes=max_bytes)
+        which = Listed(status=status, tenant=tenant, wanted=wanted, limit=limit, cursor=cursor, max_bytes=max_bytes)
         return await self._file.read(lambda db: reading.page(db, collection, which))
 
     async def search_vector(self, collection: str, vector: Vector, query: Query) -> Sequence[Hit]:

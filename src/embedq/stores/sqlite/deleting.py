@@ -3,10 +3,12 @@
 import secrets
 from collections.abc import Sequence
 
-from embedq.model import Reason, RecordId
+from embedq.conditions import Selection
+from embedq.model import Page, Reason, RecordId
 from embedq.policy.jobs import can_cancel
 from embedq.stores.columns import read_status
 from embedq.stores.sqlite.collections import find
+from embedq.stores.sqlite.filtering import condition
 from embedq.stores.sqlite.keys import PURGED
 from embedq.stores.sqlite.rescuing import cancel
 from embedq.stores.sqlite.transaction import Transaction, ids, names
@@ -15,6 +17,13 @@ LOOK_UP = """
 SELECT x.id, x.rid, x.text, x.hash, x.valid_to IS NULL, j.id, j.status
 FROM json_each(?1) e CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_job j ON j.record = x.rid AND j.space = ?3 WHERE ?4 IS NULL OR x.tenant = ?4
+"""
+
+# The next records that a filter allows; for a purge also those that were deleted before and are not erased.
+ALLOWED = f"""
+SELECT x.id FROM embedq_record x WHERE x.collection = ?1 AND x.id > ?2
+  AND (x.valid_to IS NULL OR (?3 AND x.hash <> x'{PURGED.hex()}')) AND (?4 IS NULL OR x.tenant = ?4)
+  AND {{condition}} ORDER BY x.id LIMIT {{limit}}
 """
 DELETE = "UPDATE embedq_record SET valid_to = ? WHERE rid IN (SELECT value FROM json_each(?)) AND valid_to IS NULL"
 
@@ -61,6 +70,17 @@ def delete(
         tx.db.execute(ERASE_SPARE, (ids(rids),))
         tx.db.execute(ERASE, (now, secrets.randbits(62), ids(rids)))  # a mark that no lease has read
     return [RecordId(row[0]) for row in there]
+
+
+def delete_where(tx: Transaction, name: str, which: Selection, now: int, *, purge: bool) -> Page[RecordId]:
+    """Delete the next records that a filter allows."""
+    collection = find(tx.db, name)
+    written, values = condition(which.filter)
+    statement = ALLOWED.format(condition=written, limit=which.limit)
+    rows = tx.db.execute(statement, (collection.id, which.after, purge, which.tenant, *values)).fetchall()
+    found = [RecordId(id_) for (id_,) in rows]
+    gone = delete(tx, name, found, now, purge=purge, tenant=which.tenant) if found else []
+    return Page(gone, found[-1] if len(found) == which.limit else None)
 
 
 def _retire(tx: Transaction, collection: int, live: Sequence[tuple[int, str]], now: int) -> None:

@@ -24,6 +24,7 @@ from embedq.model import (
 from embedq.policy.texts import check_answer
 from embedq.stores.columns import Listed, number
 from embedq.stores.sqlite.collections import NUMBER_OF, Found, find
+from embedq.stores.sqlite.filtering import condition
 from embedq.stores.sqlite.keys import LANE
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import names
@@ -51,7 +52,8 @@ CROSS JOIN embedq_record x ON x.collection = ?2 AND x.id = e.value
 LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = ?1 WHERE x.valid_to IS NULL
 """
 
-OF_TENANT = "(?5 IS NULL OR x.tenant = ?5)"
+WANTED = "true /* or what a filter asks */"
+OF_TENANT = f"(?5 IS NULL OR x.tenant = ?5) AND {WANTED}"
 
 # Records in the order of their ids.
 LIST = f"""
@@ -120,7 +122,9 @@ def page(db: sqlite3.Connection, name: str, which: Listed) -> Page[Record]:
     }[status if status is None else EmbeddingStatus(status)]
     after = (cursor or "") if by_id else number(cursor)
     found, size, following = list[Record](), 0, None
-    for row in db.execute(statement, (collection.space, collection.id, after, limit, which.tenant)):
+    written, values = (WANTED, []) if which.wanted is None else condition(which.wanted)
+    asked = (collection.space, collection.id, after, limit, which.tenant, *values)
+    for row in db.execute(statement.replace(WANTED, written), asked):
         found.append(_record(collection, row))
         size += _size(row)
         if len(found) == limit or size >= which.most:

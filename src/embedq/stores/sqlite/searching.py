@@ -1,23 +1,19 @@
 """Find records: which ones are allowed, which match words, and build the hits."""
 
 import json
-import re
 import sqlite3
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId
-from embedq.policy.texts import check_filter
 from embedq.stores.columns import check_space
 from embedq.stores.sqlite.collections import Found, find
+from embedq.stores.sqlite.filtering import condition
 
 MOST_WORDS = 64
-SIMPLE_NAME = re.compile(r"[\w .:-]+")
 COLUMNS = {False: "x.text, x.attributes", True: "'', '{}'"}  # by whether hits are bare
 
 SPACE = "SELECT provider, model, asked, version FROM embedq_space WHERE id = ?"
@@ -40,21 +36,12 @@ CROSS JOIN embedq_record x ON x.rid = e.value JOIN embedq_vector v ON v.record =
 WHERE x.valid_to IS NULL
 """
 
-# An attribute has one of these values, or is a list that contains one. A number is a number, true is not 1. The values
-# are unnested once, however many there are.
-KIND = "CASE {0}.type WHEN 'integer' THEN 'real' ELSE {0}.type END"
-HAS = f"""
-AND json_type(x.attributes, ?) <> 'object' AND EXISTS (SELECT 1 FROM json_each(x.attributes, ?) a
-  WHERE ({KIND.format("a")}, coalesce(a.atom, 0)) IN (
-    SELECT {KIND.format("w")}, coalesce(w.atom, 0) FROM json_each(?) w))
-"""
-
 
 def allowed(db: sqlite3.Connection, name: str, query: Query) -> tuple[Found, NDArray[np.int64] | None]:
     """List the records that filter and tenant allow; None: all of the collection."""
     collection = find(db, name)
     check_space(query.space, name, db.execute(SPACE, (collection.space,)).fetchone())
-    if not query.filter and query.tenant is None:
+    if query.filter is None and query.tenant is None:
         return collection, None
     filters, values = _filters(query)
     rows = db.execute(ALLOWED.format(filters=filters), (collection.id, *values)).fetchall()
@@ -92,34 +79,15 @@ def _as_words(text: str) -> str:
 
 def _filters(query: Query) -> tuple[str, list[Any]]:
     """Write filter and tenant as conditions. Names and values are passed as parameters only."""
-    check_filter(query.filter.keys())
-    conditions, values = [], []
+    conditions, values = list[str](), list[Any]()
     if query.tenant is not None:
         conditions.append("AND x.tenant = ?")
         values.append(query.tenant)
-    for name, wanted in query.filter.items():
-        path = _path(name)
-        conditions.append(HAS)
-        values += [path, path, _listed(name, wanted if isinstance(wanted, list | tuple) else [wanted])]
+    if query.filter is not None:
+        written, wanted = condition(query.filter)
+        conditions.append(f"AND {written}")
+        values += wanted
     return " ".join(conditions), values
-
-
-def _path(name: str) -> str:
-    if not SIMPLE_NAME.fullmatch(name):
-        raise Invalid(f"filter: the attribute name {name!r} has characters that cannot be filtered by")
-    return f'$."{name}"'
-
-
-def _listed(name: str, values: Sequence[object]) -> str:
-    """Encode the wanted values as SQLite reads them from records."""
-    if any(isinstance(value, Mapping | list | tuple) for value in values):
-        raise Invalid(f"filter: {name!r} must be a value or a list of values")
-    if any(isinstance(value, int) and abs(value) > sys.float_info.max for value in values):
-        raise Invalid(f"filter: {name!r} is a number beyond all bounds")  # it would be read as infinity
-    try:
-        return json.dumps(values, allow_nan=False)
-    except ValueError as error:
-        raise Invalid(f"filter: {name!r} is a number beyond all bounds") from error
 
 
 def _hit(id_: str, score: float, text: str, attributes: str, *, stale: bool) -> Hit:

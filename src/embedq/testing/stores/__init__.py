@@ -6,6 +6,7 @@ from embedq.testing.stores.corpus import CorpusFacts
 from embedq.testing.stores.erasing import ErasingFacts
 from embedq.testing.stores.fencing import FenceFacts
 from embedq.testing.stores.filing import FilingFacts
+from embedq.testing.stores.filtering import FilterFacts
 from embedq.testing.stores.leases import LeaseFacts
 from embedq.testing.stores.limits import LimitFacts
 from embedq.testing.stores.mistakes import MistakeFacts
@@ -38,7 +39,7 @@ class JobFacts(
     """What a queue must satisfy."""
 
 
-class RecordFacts(CorpusFacts, FilingFacts, SearchFacts, AmountFacts, MistakeFacts):
+class RecordFacts(CorpusFacts, FilingFacts, SearchFacts, FilterFacts, AmountFacts, MistakeFacts):
     """What a corpus must satisfy."""
 
 

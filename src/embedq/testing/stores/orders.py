@@ -1,10 +1,9 @@
 """Lists have an order, the same on every store."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from embedq.errors import Invalid
 from embedq.model import (
     ErrorCategory,
     Failed,
@@ -15,7 +14,6 @@ from embedq.model import (
     NewRecord,
     Priority,
     Process,
-    Query,
     Reason,
     RecordId,
     WorkerId,
@@ -35,7 +33,6 @@ from embedq.testing.stores.stage import (
     failed,
     retry,
     take,
-    vector_of,
     write,
 )
 
@@ -236,33 +233,6 @@ class OrderFacts(Stage):
             ("B", 1, "other"),
             ("b", 1, "one"),
         ]
-
-    @pytest.mark.parametrize("kind", [list, tuple])
-    async def test_a_filter_takes_any_sequence_of_values(
-        self, store: Store, kind: Callable[[Iterable[str]], Sequence[str]]
-    ) -> None:
-        """A tuple means what a list means."""
-        records = [
-            NewRecord(id=RecordId(name), text=f"one {name}", attributes={"colour": name}) for name in ("red", "blue")
-        ]
-        await store.put(NOTES, records, now=NOON)
-        await embed_all(store)
-        query = Query(filter={"colour": kind(("blue", "green"))})
-
-        assert [hit.id for hit in await store.search_words(NOTES, "one", query)] == ["blue"]
-        assert [hit.id for hit in await store.search_vector(NOTES, vector_of("one red"), query)] == ["blue"]
-
-    @pytest.mark.parametrize("nested", [["blue"], ("blue",), {"a": "blue"}])
-    async def test_a_filter_takes_no_values_within_values(self, store: Store, nested: object) -> None:
-        """Neither kind of search guesses what is meant."""
-        await write(store, "A")
-        await embed_all(store)
-        query = Query(filter={"colour": [nested]})
-
-        with pytest.raises(Invalid):
-            await store.search_words(NOTES, "A", query)
-        with pytest.raises(Invalid):
-            await store.search_vector(NOTES, vector_of("A"), query)
 
 
 async def _put(store: Store, names: Sequence[str], *, text: str = "text") -> None:

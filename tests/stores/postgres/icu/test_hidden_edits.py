@@ -7,6 +7,7 @@ import pytest
 from tests.stores.postgres.tables import attach, catch_up, gather, in_step, mend, records
 
 from embedq.model import Query
+from embedq.policy.filters import read_filter
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import DIMENSIONS, vector_of
 
@@ -87,8 +88,8 @@ async def test_attributes_and_tenant(store: PostgresStore, db: asyncpg.Connectio
     async def found(query: Query) -> list[str]:
         return [str(hit.id) for hit in await store.search_vector("docs", vector_of("loom"), query)]
 
-    assert await found(Query(k=5, filter={"kind": "tool"})) == ["1"]
-    assert await found(Query(k=5, filter={"kind": "Tool"})) == ["2"]
+    assert await found(Query(k=5, filter=read_filter({"kind": "tool"}))) == ["1"]
+    assert await found(Query(k=5, filter=read_filter({"kind": "Tool"}))) == ["2"]
     assert await found(Query(k=5, tenant="north")) == ["2"]
     assert await found(Query(k=5, tenant="North")) == ["1"]
 

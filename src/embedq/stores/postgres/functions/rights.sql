@@ -7,8 +7,9 @@
 CREATE FUNCTION entry_points() RETURNS TABLE (kind text, function oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
   SELECT e.kind, p.oid FROM (VALUES
-    ('reader', ARRAY['by_words', 'doubt', 'misplaced', 'name_of', 'nearest', 'noted_rows', 'oldest', 'place',
-      'space_number', 'stored', 'take_budget', 'trouble_of', 'truncated', 'unread']),
+    ('reader', ARRAY['by_words', 'doubt', 'has_instant', 'instant_in', 'misplaced', 'name_of', 'nearest',
+      'noted_rows', 'oldest', 'place', 'space_number', 'stored', 'take_budget', 'trouble_of', 'truncated',
+      'unread']),
     ('writer', ARRAY['arm_unchanged', 'cancel', 'delete', 'delete_json', 'delete_records', 'fold', 'give_up_texts',
       'learn', 'name_records', 'note_change', 'note_text', 'put', 'put_json',
       'reindex_words', 'remove_dropped', 'try_again']),

@@ -1,14 +1,10 @@
 -- Finding records by their vectors.
 
--- Write the conditions on a record `x` of collection $1, narrowed to tenant $2 and by a filter: a list per attribute,
--- of what the attributes must hold one of. Its values are literals, so that the planner knows how rare they are. The
--- last condition is for the index of attributes.
+-- Write the conditions on a record `x` of collection $1, narrowed to tenant $2 and by a filter.
 CREATE FUNCTION matching(p_tenant text, p_filter jsonb) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
-  SELECT concat_ws(' ', 'x.collection = $1 AND x.valid_to IS NULL',
-    CASE WHEN p_tenant IS NOT NULL THEN 'AND x.tenant = $2' END,
-    (SELECT string_agg(format('AND x.attributes @> ANY (%L::jsonb[])', ARRAY(SELECT jsonb_array_elements(f.one))), ' ')
-      || ' AND x.attributes <> ''{}''' FROM jsonb_array_elements(p_filter) f (one)))
+  SELECT concat_ws(' AND ', 'x.collection = $1 AND x.valid_to IS NULL',
+    CASE WHEN p_tenant IS NOT NULL THEN 'x.tenant = $2' END, '(' || conditions(p_filter) || ')')
 $$;
 
 -- Write the statement that finds the nearest of the matching records: $3 the vector, $4 how many. A vector of zeros has
