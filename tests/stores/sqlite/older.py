@@ -1,7 +1,7 @@
 """Files as older versions have left them, made by the scripts and bare statements of then."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from embedq.policy.texts import hash_of
@@ -25,9 +25,12 @@ SELECT rid, rid, collection, 1, 1, 0, hash, 0 FROM embedq_record WHERE rid = ?
 READY = "INSERT INTO embedq_ready SELECT 1, 2 << 48, id, collection FROM embedq_job WHERE id = ?"
 MISSING = "INSERT INTO embedq_missing SELECT collection, rid FROM embedq_record WHERE rid = ?"
 WORDS = "INSERT INTO embedq_words (rowid, text) SELECT rid, text FROM embedq_record WHERE rid = ?"
+DELETE = "UPDATE embedq_record SET valid_to = 1 WHERE id = ?"
 
 
-def make(path: Path, version: int, collections: Mapping[str, Mapping[str, str]]) -> None:
+def make(
+    path: Path, version: int, collections: Mapping[str, Mapping[str, str]], *, deleted: Collection[str] = ()
+) -> None:
     """Make a file of this version of the schema, with these collections of texts by id; all wait to be embedded."""
     db = connect(path, create=True)
     for _, script in migrations()[:version]:
@@ -41,6 +44,8 @@ def make(path: Path, version: int, collections: Mapping[str, Mapping[str, str]])
         db.execute(TALLY, (number, len(texts)))
         for id_, text in texts.items():
             _put(db, number, id_, text)
+    for id_ in deleted:
+        db.execute(DELETE, (id_,))
     db.close()
 
 

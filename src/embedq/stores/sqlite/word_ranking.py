@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from embedq.policy.bm25 import rarest, weight
@@ -54,7 +55,8 @@ def rank(db: sqlite3.Connection, collection: int, text: str, narrowed: Narrowed,
     return [Ranked(rid, score, 0.0 if says_little else score / total) for rid, score in found]
 
 
-class _Search(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Search:
     """A search in a table of words."""
 
     db: sqlite3.Connection
@@ -68,7 +70,8 @@ class _Search(NamedTuple):
 
     def holds_several(self, rid: int, words: Sequence[str]) -> bool:
         """Say whether a record holds more than one of these words."""
-        return sum(self._execute(HOLDS, (_any([word]), rid)).fetchone()[0] for word in words) > 1
+        held = (self._execute(HOLDS, (_any([word]), rid)).fetchone()[0] for word in words)
+        return sum(map(int, held)) > 1
 
     def best(self, matches: Mapping[str, int], records: int) -> list[tuple[int, float]]:
         """Find the best records. In a large collection they are chosen by the rarer words, and ranked by all.

@@ -3,7 +3,8 @@
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import Self
 
 from embedq.errors import Invalid
 from embedq.policy.languages import PLAIN
@@ -52,7 +53,8 @@ WHERE name IS NOT NULL AND NOT EXISTS (SELECT 1 FROM embedq_control WHERE name =
 """
 
 
-class WordTables(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WordTables:
     """The tables of a collection's words."""
 
     collection: int
