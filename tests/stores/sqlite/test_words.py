@@ -91,6 +91,17 @@ async def test_a_dropped_collection_leaves_no_words(store: SqliteStore, db: sqli
     assert db.execute(VIRTUAL).fetchall() == []
 
 
+async def test_a_finished_change_of_language_leaves_one_table(store: SqliteStore, db: sqlite3.Connection) -> None:
+    """The words of the old one are dropped when the new ones serve."""
+    await put(store, {"a": "A", "b": "B"})
+    await store.declare(declaration(language="simple"), now=NOON)
+
+    while await store.finish(limit=1, now=NOON):
+        continue
+
+    assert db.execute(VIRTUAL).fetchall() == [("embedq_words_1_2",)]
+
+
 async def test_a_language_without_a_stemmer_is_refused(store: SqliteStore) -> None:
     """The sentence says what SQLite has, and where the language is to be had; nothing is declared."""
     with pytest.raises(Invalid, match=r"'german': SQLite stems english alone; .* PostgreSQL, which stems german"):
