@@ -148,7 +148,7 @@ async def test_a_step_waits_for_texts_that_change_in_the_same_commit(
     store: SqliteStore, db: sqlite3.Connection
 ) -> None:
     """Their old words are not in the next table, and must not be taken from it."""
-    await put(store, {"a": "running", "b": "looms"})
+    await put(store, {"a": "running looms and mills", "b": "looms"})
     await store.declare(declaration(language="simple"), now=NOON)
 
     def work(tx: Transaction) -> int:
