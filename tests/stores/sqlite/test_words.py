@@ -10,7 +10,7 @@ from tests.stores.sqlite import older
 
 from embedq.errors import Invalid
 from embedq.model import NewRecord, Query, RecordId
-from embedq.stores.sqlite import SqliteStore, word_ranking
+from embedq.stores.sqlite import SqliteStore, word_ranking, word_tables
 from embedq.stores.sqlite.connection import connect
 from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, write
 
@@ -130,6 +130,27 @@ def test_a_narrowed_ranking_finds_its_records_by_number(db: sqlite3.Connection) 
 
     assert plan[0].startswith("SCAN embedq_words_1_1")
     assert plan[1].startswith("SEARCH x USING INTEGER PRIMARY KEY")
+
+
+@pytest.mark.usefixtures("store")
+def test_an_upgrade_reads_the_records_of_one_collection_at_a_time(db: sqlite3.Connection) -> None:
+    """Their numbers are sorted, not their texts, which may not fit into memory."""
+    statement = word_tables.INDEX_ALL.format(table="embedq_words_1_1")
+
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", (1,))]
+
+    assert any("embedq_record USING COVERING INDEX" in step and "(collection=?)" in step for step in plan), plan
+    assert plan[-1].startswith("SEARCH x USING INTEGER PRIMARY KEY"), plan
+
+
+@pytest.mark.usefixtures("store")
+def test_a_step_reads_the_records_of_its_range(db: sqlite3.Connection) -> None:
+    """In their order, however many others the collection has."""
+    statement = word_tables.INDEX_RANGE.format(table="embedq_words_1_1")
+
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", (1, 2, 1))]
+
+    assert plan == ["SEARCH embedq_record USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]
 
 
 async def test_records_that_match_alike_come_in_the_order_of_their_numbers(store: SqliteStore) -> None:
