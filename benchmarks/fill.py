@@ -31,7 +31,7 @@ READY = f"""
 INSERT INTO embedq_ready SELECT 1, {NORMAL_LANE} + queued_at, id, collection FROM embedq_job WHERE id BETWEEN ? AND ?
 """
 MISSING = "INSERT INTO embedq_missing SELECT 1, rid FROM embedq_record WHERE rid BETWEEN ? AND ?"
-WORDS = "INSERT INTO embedq_words (rowid, text) SELECT rid, text FROM embedq_record WHERE rid BETWEEN ? AND ?"
+WORDS = "INSERT INTO embedq_words_1_1 (rowid, text) SELECT rid, text FROM embedq_record WHERE rid BETWEEN ? AND ?"
 TALLY = "UPDATE embedq_tally SET open = open + ?1, records = records + ?1, missing = missing + ?1"
 
 VECTORS = (

@@ -138,7 +138,7 @@ async def test_words_of_a_caller_that_is_undone_are_not_indexed(store: SqliteSto
     hits = await store.search_words(NOTES, "text", Query(k=10))
 
     assert [hit.id for hit in hits] == ["d"]
-    db.execute("INSERT INTO embedq_words (embedq_words, rank) VALUES ('integrity-check', 1)")
+    db.execute("INSERT INTO embedq_words_1_1 (embedq_words_1_1, rank) VALUES ('integrity-check', 1)")
 
 
 async def test_what_was_undone_is_not_told(store: SqliteStore, heard: list[Event]) -> None:

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from tests.stores.sqlite import older
 
 from embedq.errors import Invalid, StoreUnusable
 from embedq.model import EmbedderName, JobFilter, JobStatus, NewRecord, Query, RecordId
 from embedq.policy.filters import read_filter
-from embedq.stores.sqlite import SqliteStore, schema
+from embedq.stores.sqlite import SqliteStore
 from embedq.telemetry import Event, Facts, Telemetry
 from embedq.testing.stores.stage import (
     DIMENSIONS,
@@ -110,23 +111,16 @@ async def test_numbers_beyond_64_bits_are_no_surprise(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_file_of_an_older_version_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_of_an_older_version_is_taken_over(tmp_path: Path) -> None:
     """What the first version of the schema holds is there after the upgrade, and can be leased, purged and settled."""
-    first = schema.migrations()[:1]
-    with monkeypatch.context() as before:
-        before.setattr(schema, "migrations", lambda: first)
-        store = await opened(tmp_path)
-        for id_ in "abc":
-            await write(store, id_.upper(), id_)
-        await store.delete(NOTES, [RecordId("a")], now=NOON)
-        await store.close()
+    older.make(tmp_path / "embedq.db", 1, {NOTES: {"a": "A", "b": "B"}})
 
     store = await opened(tmp_path)
     lease, kept = await take(store)
-    gone = await store.delete(NOTES, [RecordId("a"), RecordId("b")], purge=True, now=NOON)
+    gone = await store.delete(NOTES, [RecordId("a")], purge=True, now=NOON)
     settled = await store.settle([done(lease), done(kept)], now=NOON)
 
-    assert (lease.text, list(gone), settled.jobs) == ("B", ["a", "b"], {kept.job_id})
+    assert (lease.text, list(gone), settled.jobs) == ("A", ["a"], {kept.job_id})
     assert set(await store.known(lease.space, [lease.hash, kept.hash])) == {kept.hash}
     await store.close()
 

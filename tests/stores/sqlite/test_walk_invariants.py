@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,14 @@ LEFT JOIN embedq_vector v ON v.record = x.rid AND v.space = c.space
 WHERE x.valid_to IS NULL AND (v.embedding IS NULL OR v.hash <> x.hash) ORDER BY 1, 2
 """
 
-# Words that the index finds, and live records that hold them.
-INDEXED = "SELECT rowid FROM embedq_words WHERE embedq_words MATCH ? ORDER BY 1"
-WRITTEN = "SELECT rid FROM embedq_record WHERE valid_to IS NULL AND text LIKE '%' || ? || '%' ORDER BY 1"
+# Words that a collection's table finds, and its live records that hold them.
+COLLECTIONS = "SELECT id FROM embedq_collection WHERE name IS NOT NULL"
+TABLES = "SELECT count(*) FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE embedq_words%'"
+INDEXED = "SELECT rowid FROM embedq_words_{0}_1 WHERE embedq_words_{0}_1 MATCH ? ORDER BY 1"
+WRITTEN = """
+SELECT rid FROM embedq_record WHERE collection = ? AND valid_to IS NULL AND text LIKE '%' || ? || '%' ORDER BY 1
+"""
+SOUND = "INSERT INTO embedq_words_{0}_1 (embedq_words_{0}_1, rank) VALUES ('integrity-check', 0)"
 
 
 class Watched(Walker):
@@ -76,8 +82,13 @@ def look_at(db: sqlite3.Connection) -> None:
     assert db.execute(OUT_OF_PLACE).fetchall() == []
     assert db.execute(TALLIED).fetchall() == db.execute(COUNTED).fetchall()
     assert db.execute(LISTED).fetchall() == db.execute(LACKING).fetchall()
-    for word in ("amber", "birch", "cedar", "loom", "mill"):
-        assert db.execute(INDEXED, (word,)).fetchall() == db.execute(WRITTEN, (word,)).fetchall()
+    collections = [number for (number,) in db.execute(COLLECTIONS)]
+    assert db.execute(TABLES).fetchall() == [(len(collections),)]
+    for number, word in product(collections, ("amber", "birch", "cedar", "loom", "mill")):
+        found = db.execute(INDEXED.format(number), (word,)).fetchall()
+        assert found == db.execute(WRITTEN, (number, word)).fetchall()
+    for number in collections:
+        db.execute(SOUND.format(number))
 
 
 @pytest.fixture
@@ -116,6 +127,6 @@ async def test_the_file_stays_sound(ground: Watched, reopened: sqlite3.Connectio
         await ground.walk(walk_of(-seed))
 
     assert reopened.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    reopened.execute("INSERT INTO embedq_words (embedq_words, rank) VALUES ('integrity-check', 0)")
+    assert reopened.execute(TABLES).fetchall() == [(0,)]
     for table in ("record", "job", "ready", "later", "lease", "missing", "tally", "collection"):
         assert reopened.execute(f"SELECT count(*) FROM embedq_{table}").fetchone() == (0,)  # noqa: S608 our own names

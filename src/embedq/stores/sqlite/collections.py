@@ -12,6 +12,7 @@ from embedq.stores.columns import read_retry, read_text_from, write_retry, write
 from embedq.stores.sqlite.arming import TRY_AGAIN, Arms, arm, note_missing
 from embedq.stores.sqlite.moments import when
 from embedq.stores.sqlite.transaction import Transaction, ids
+from embedq.stores.sqlite.word_tables import WordTables, check_language, create, unfinished
 
 SPACE_NAME = "s.provider || ':' || s.model || '@' || s.asked || '/' || s.version"  # as `model.Space.id`
 NUMBER_OF = f"(SELECT s.id FROM embedq_space s WHERE {SPACE_NAME} = {{}})"  # number of the space that a parameter names
@@ -80,7 +81,8 @@ def spaces(db: sqlite3.Connection) -> list[Space]:
 
 
 def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
-    """Create or change a collection; return its number. `recompose` updates the texts later."""
+    """Create or change a collection; return its number. `recompose` and `fill_words` do the rest later."""
+    check_language(wanted.language)
     row = tx.db.execute(FIND, (wanted.name,)).fetchone()
     space = _ensure_space(tx.db, wanted.embedder)
     text_from = write_text_from(wanted.text_from)
@@ -88,6 +90,7 @@ def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
     if row is None:
         (id_,) = tx.db.execute(CREATE, (wanted.name, *settled, now)).fetchone()
         tx.db.execute("INSERT INTO embedq_tally (collection) VALUES (?)", (id_,))
+        create(tx.db, id_, wanted.language)
         return int(id_)
     if row[2] != space and _has_records(tx.db, row[0]):
         raise Conflict(f"collection {wanted.name!r} has records of another embedder: changing it is a migration")
@@ -95,7 +98,31 @@ def declare(tx: Transaction, wanted: Declaration, now: int) -> int:
         tx.db.execute(CHANGE, (*settled, row[0]))
     if row[3] != text_from and text_from is not None:
         tx.db.execute(RECOMPOSED, ("", row[0]))
+    if row[6] != wanted.language:
+        _change_language(tx, row[0], wanted.language)
     return int(row[0])
+
+
+def _change_language(tx: Transaction, collection: int, language: str) -> None:
+    words = WordTables.of(tx.db, collection)
+    if words is None:
+        return
+    words.change(tx.db, language)
+    if not tx.has_words and not _has_records(tx.db, collection):
+        words.switch(tx.db)
+
+
+def fill_words(tx: Transaction, limit: int) -> int:
+    """Index some records by the new language of their collection; 0 when none is left.
+
+    Until all are, searches are served by the words of the old one.
+    """
+    words = unfinished(tx.db)
+    if words is None:
+        return 0
+    if not tx.has_words:  # otherwise the next step does it: texts would be indexed that the end of this one changes
+        words.fill(tx.db, limit)
+    return 1
 
 
 def recompose(tx: Transaction, limit: int, now: int, *, arms: bool = True) -> int:
@@ -111,7 +138,7 @@ def recompose(tx: Transaction, limit: int, now: int, *, arms: bool = True) -> in
     changed = [made for record in records if (made := _recomposed(collection, record)) is not None]
     for rid, old, text in changed:
         tx.db.execute("UPDATE embedq_record SET text = ?, hash = ? WHERE rid = ?", (text, hash_of(text), rid))
-        tx.remember_words(rid, old)
+        tx.remember_words(collection.id, rid, old)
     if changed:
         rids = [rid for rid, _, _ in changed]
         if arms:

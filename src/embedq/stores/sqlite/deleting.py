@@ -12,6 +12,7 @@ from embedq.stores.sqlite.filtering import condition
 from embedq.stores.sqlite.keys import PURGED
 from embedq.stores.sqlite.rescuing import cancel
 from embedq.stores.sqlite.transaction import Transaction, ids, names
+from embedq.stores.sqlite.word_tables import WordTables
 
 LOOK_UP = """
 SELECT x.id, x.rid, x.text, x.hash, x.valid_to IS NULL, j.id, j.status
@@ -62,7 +63,9 @@ def delete(
     there = [row for row in rows if row[4] or (purge and row[3] != PURGED)]
     live = [row for row in there if row[4]]
     rids = [row[1] for row in there]
-    _retire(tx, collection.id, [(rid, text) for _, rid, text, _, _, _, _ in live], now)
+    for _, rid, text, *_ in live:
+        tx.remember_words(collection.id, rid, text)
+    _retire(tx, collection.id, [row[1] for row in live], now)
     opened = [(job, collection.id) for *_, job, status in there if job is not None and can_cancel(read_status(status))]
     if opened:
         cancel(tx, opened, Reason.RECORD_DELETED, now)
@@ -83,12 +86,10 @@ def delete_where(tx: Transaction, name: str, which: Selection, now: int, *, purg
     return Page(gone, found[-1] if len(found) == which.limit else None)
 
 
-def _retire(tx: Transaction, collection: int, live: Sequence[tuple[int, str]], now: int) -> None:
+def _retire(tx: Transaction, collection: int, live: Sequence[int], now: int) -> None:
     if not live:
         return
-    listed = ids([rid for rid, _ in live])
-    for rid, text in live:
-        tx.remember_words(rid, text)
+    listed = ids(live)
     tx.db.execute(DELETE, (now, listed))
     tx.db.execute(TOMBSTONE, (listed,))
     missing = tx.db.execute(NOT_MISSING, (collection, listed)).rowcount
@@ -96,8 +97,12 @@ def _retire(tx: Transaction, collection: int, live: Sequence[tuple[int, str]], n
 
 
 def drop(tx: Transaction, name: str) -> None:
-    """Free a collection's name; `remove_dropped` removes the rest step by step."""
-    tx.db.execute(DROP, (find(tx.db, name).id,))
+    """Free a collection's name and remove its words; `remove_dropped` removes the rest step by step."""
+    collection = find(tx.db, name).id
+    words = WordTables.of(tx.db, collection)
+    if words is not None:
+        words.drop(tx.db)
+    tx.db.execute(DROP, (collection,))
 
 
 def remove_dropped(tx: Transaction, limit: int, now: int) -> int:
@@ -111,9 +116,7 @@ def remove_dropped(tx: Transaction, limit: int, now: int) -> int:
         tx.db.execute("DELETE FROM embedq_collection WHERE id = ?", (collection,))
         tx.db.execute("DELETE FROM embedq_tally WHERE collection = ?", (collection,))
         return 1
-    _retire(
-        tx, collection, [(rid, text) for rid, text, live in rows if live and text], now
-    )  # a queue-only file has no texts
+    _retire(tx, collection, [rid for rid, text, live in rows if live and text], now)  # a queue-only file has no texts
     records = ids([rid for rid, _, _ in rows])
     jobs = tx.db.execute(JOBS_OF, (records,)).fetchall()
     cancel(tx, [(job, of) for job, of, status in jobs if can_cancel(read_status(status))], Reason.RECORD_DELETED, now)

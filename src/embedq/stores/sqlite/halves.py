@@ -250,7 +250,11 @@ class SqliteCorpusStore(SqliteRecords):
 
         def work(tx: Transaction) -> int:
             moment = stamp(now, tx.now)
-            return deleting.remove_dropped(tx, limit, moment) or collections.recompose(tx, limit, moment, arms=False)
+            return (
+                deleting.remove_dropped(tx, limit, moment)
+                or collections.recompose(tx, limit, moment, arms=False)
+                or collections.fill_words(tx, limit)
+            )
 
         return await self._file.write(work, bulk=True)
 

@@ -158,7 +158,7 @@ def _insert_records(tx: Transaction, collection: Found, rows: Sequence[Row], now
     tx.db.execute(INSERT, (first, collection.id, hashes, now, values))
     tx.db.execute(INSERT_MISSING, (collection.id, first, last))
     tx.tally(collection.id, records=len(rows), missing=len(rows))
-    tx.fresh.append((first, last))
+    tx.fresh.append((collection.id, first, last))
     return int(first)
 
 
@@ -210,7 +210,7 @@ def _update_records(tx: Transaction, collection: Found, pairs: Sequence[tuple[Ro
         tx.tally(collection.id, records=sum(not old.live for _, old in changed))
     for row, old in changed:
         if not old.live or row.hash != old.hash:
-            tx.remember_words(old.rid, old.text if old.live else None)
+            tx.remember_words(collection.id, old.rid, old.text if old.live else None)
     return [old.rid for row, old in pairs if not old.live or row.hash != old.hash]
 
 

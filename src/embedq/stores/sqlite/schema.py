@@ -7,6 +7,9 @@ from pathlib import Path
 
 from embedq.errors import StoreUnusable
 from embedq.stores.sqlite.connection import speaking
+from embedq.stores.sqlite.word_tables import create_all
+
+AFTER = {6: create_all}  # by version: what its script cannot say
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -61,5 +64,7 @@ def installed_version(db: sqlite3.Connection, path: Path, *, newest: int) -> int
 def _install(db: sqlite3.Connection, version: int, script: str) -> None:
     for statement in statements(script):
         db.execute(statement)
+    if version in AFTER:
+        AFTER[version](db)
     db.execute("UPDATE embedq_control SET value = ? WHERE name = 'schema'", (version,))
     db.execute("INSERT OR IGNORE INTO embedq_control VALUES ('identity', ?)", (secrets.randbits(62),))

@@ -1,8 +1,9 @@
-"""Find records: which ones are allowed, which match words, and build the hits."""
+"""Find records: which ones are allowed, and build the hits."""
 
 import json
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from embedq.model import Hit, Query, RecordId
 from embedq.stores.columns import check_space
 from embedq.stores.sqlite.collections import Found, find
 from embedq.stores.sqlite.filtering import condition
+from embedq.stores.sqlite.word_ranking import Narrowed, rank
 
-MOST_WORDS = 64
 COLUMNS = {False: "x.text, x.attributes", True: "'', '{}'"}  # by whether hits are bare
 
 SPACE = "SELECT provider, model, asked, version FROM embedq_space WHERE id = ?"
@@ -21,13 +22,8 @@ SPACE = "SELECT provider, model, asked, version FROM embedq_space WHERE id = ?"
 # The records that a filter and a tenant allow.
 ALLOWED = "SELECT x.rid FROM embedq_record x WHERE x.collection = ? AND x.valid_to IS NULL {filters} ORDER BY x.rid"
 
-# Records by words, best first.
-WORDS = """
-SELECT x.id, -bm25(embedq_words), {columns} FROM embedq_words
-CROSS JOIN embedq_record x ON x.rid = embedq_words.rowid
-WHERE embedq_words MATCH ? AND x.collection = ? AND x.valid_to IS NULL {filters}
-ORDER BY bm25(embedq_words), x.rid LIMIT ?
-"""
+# What is shown of the records that were found by words.
+WORDED = "SELECT x.rid, x.id, {columns} FROM json_each(?) e CROSS JOIN embedq_record x ON x.rid = e.value"
 
 # What is shown of the records that were found.
 SHOWN = """
@@ -50,31 +46,17 @@ def allowed(db: sqlite3.Connection, name: str, query: Query) -> tuple[Found, NDA
 
 def by_words(db: sqlite3.Connection, name: str, words: str, query: Query) -> list[Hit]:
     """Find records by words."""
-    collection = find(db, name)
-    wanted = _as_words(words)
-    if not wanted:
-        return []
-    filters, values = _filters(query)
-    statement = WORDS.format(columns=COLUMNS[query.bare], filters=filters)
-    rows = db.execute(statement, (wanted, collection.id, *values, query.k))
-    return [_hit(id_, score, text, attributes, stale=False) for id_, score, text, attributes in rows]
+    found = rank(db, find(db, name).id, words, Narrowed(*_filters(query)), query.k)
+    listed = json.dumps([one.rid for one in found])
+    rows = {rid: rest for rid, *rest in db.execute(WORDED.format(columns=COLUMNS[query.bare]), (listed,))}
+    return [replace(_hit(*rows[one.rid], score=one.score), share=one.share) for one in found]
 
 
 def shown(db: sqlite3.Connection, space: int, found: Sequence[tuple[int, float]], *, bare: bool) -> list[Hit]:
     """Show the records that an index has found, in its order."""
     listed = json.dumps([rid for rid, _ in found])
     rows = {rid: rest for rid, *rest in db.execute(SHOWN.format(columns=COLUMNS[bare]), (listed, space))}
-    return [
-        _hit(rows[rid][0], score, rows[rid][1], rows[rid][2], stale=bool(rows[rid][3]))
-        for rid, score in found
-        if rid in rows
-    ]
-
-
-def _as_words(text: str) -> str:
-    """Make a query that the word index cannot parse as syntax: every word a quoted string, any of them may match."""
-    words = text.replace("\0", " ").split()[:MOST_WORDS]
-    return " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
+    return [_hit(*rows[rid], score=score) for rid, score in found if rid in rows]
 
 
 def _filters(query: Query) -> tuple[str, list[Any]]:
@@ -90,5 +72,5 @@ def _filters(query: Query) -> tuple[str, list[Any]]:
     return " ".join(conditions), values
 
 
-def _hit(id_: str, score: float, text: str, attributes: str, *, stale: bool) -> Hit:
-    return Hit(id=RecordId(id_), score=float(score), text=text, attributes=json.loads(attributes), stale=stale)
+def _hit(id_: str, text: str, attributes: str, stale: int = 0, *, score: float) -> Hit:
+    return Hit(id=RecordId(id_), score=float(score), text=text, attributes=json.loads(attributes), stale=bool(stale))

@@ -2,26 +2,11 @@
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-# Remove the old texts from the word index: it must be given what it holds.
-FORGET_WORDS = """
-INSERT INTO embedq_words (embedq_words, rowid, text)
-SELECT 'delete', e.value ->> 0, e.value ->> 1 FROM json_each(?) e
-"""
-
-# Put the current texts of live records into the word index.
-INDEX_WORDS = """
-INSERT INTO embedq_words (rowid, text)
-SELECT x.rid, x.text FROM json_each(?) e CROSS JOIN embedq_record x ON x.rid = e.value WHERE x.valid_to IS NULL
-"""
-
-# The same for records that were inserted as one range.
-INDEX_NEW_WORDS = """
-INSERT INTO embedq_words (rowid, text)
-SELECT rid, text FROM embedq_record WHERE rid BETWEEN ? AND ? AND valid_to IS NULL
-"""
+from embedq.stores.sqlite.word_tables import WordTables
 
 # Add to a collection's sums.
 TALLY = """
@@ -40,8 +25,10 @@ class Transaction:
         self.db = db
         self.now = now
         self.is_awaited = is_awaited
-        self.words: dict[int, str | None] = {}  # record: what the word index held of it when the transaction began
-        self.fresh: list[tuple[int, int]] = []  # ranges of records that are new in this transaction
+        self.words: dict[
+            int, tuple[int, str | None]
+        ] = {}  # record: collection, and what its words were at the beginning
+        self.fresh: list[tuple[int, int, int]] = []  # new in this transaction: collection, first and last record
         self.stored: list[tuple[int, float]] = []  # number of vectors, with their mean seconds
         self.dead_letters: list[tuple[int, str]] = []  # not reported by a worker: job, and why
         self.wakes = False  # something became ready
@@ -55,21 +42,28 @@ class Transaction:
         fresh, stored, dead_letters = mark
         del self.fresh[fresh:], self.stored[stored:], self.dead_letters[dead_letters:]
 
-    def remember_words(self, record: int, indexed: str | None) -> None:
-        """Note that a record's text changes. Only the first note counts: the index is written once, at the end."""
-        if not any(first <= record <= last for first, last in self.fresh):
-            self.words.setdefault(record, indexed)
+    @property
+    def has_words(self) -> bool:
+        """Whether words are noted for the end: until then the tables of words are not what the records say."""
+        return bool(self.words or self.fresh)
+
+    def remember_words(self, collection: int, record: int, indexed: str | None) -> None:
+        """Note that a record's text changes. Only the first note counts: its words are written once, at the end."""
+        if not any(first <= record <= last for _, first, last in self.fresh):
+            self.words.setdefault(record, (collection, indexed))
 
     def flush_words(self) -> None:
-        """Write the word index: last, and in few statements, since each has a cost."""
-        for first, last in self.fresh:
-            self.db.execute(INDEX_NEW_WORDS, (first, last))
-        if not self.words:
-            return
-        held = [(record, text) for record, text in self.words.items() if text is not None]
-        if held:
-            self.db.execute(FORGET_WORDS, (json.dumps(held),))
-        self.db.execute(INDEX_WORDS, (ids(self.words),))
+        """Write the tables of words: last, and in few statements, since each has a cost."""
+        held: dict[int, dict[int, str | None]] = defaultdict(dict)
+        for record, (collection, text) in self.words.items():
+            held[collection][record] = text
+        for collection in {*held, *(of for of, _, _ in self.fresh)}:
+            tables = WordTables.of(self.db, collection)
+            if tables is None:
+                continue  # dropped since
+            for first, last in [(first, last) for of, first, last in self.fresh if of == collection]:
+                tables.index_new(self.db, first, last)
+            tables.index(self.db, held[collection])
 
     def tally(
         self,

@@ -76,7 +76,11 @@ class SqliteUpkeep(SqliteJobs):
 
         def work(tx: Transaction) -> int:
             moment = stamp(now, tx.now)
-            return deleting.remove_dropped(tx, limit, moment) or collections.recompose(tx, limit, moment)
+            return (
+                deleting.remove_dropped(tx, limit, moment)
+                or collections.recompose(tx, limit, moment)
+                or collections.fill_words(tx, limit)
+            )
 
         return await self._file.write(work, bulk=True)
 

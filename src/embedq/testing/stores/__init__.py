@@ -21,6 +21,7 @@ from embedq.testing.stores.searching import SearchFacts
 from embedq.testing.stores.tenants import TenantFacts
 from embedq.testing.stores.waiting import WaitingFacts
 from embedq.testing.stores.walks import WalkFacts
+from embedq.testing.stores.wording import WordFacts
 
 __all__ = ["CorpusSuite", "JobStoreSuite", "StoreSuite"]
 
@@ -39,7 +40,7 @@ class JobFacts(
     """What a queue must satisfy."""
 
 
-class RecordFacts(CorpusFacts, FilingFacts, SearchFacts, FilterFacts, AmountFacts, MistakeFacts):
+class RecordFacts(CorpusFacts, FilingFacts, SearchFacts, WordFacts, FilterFacts, AmountFacts, MistakeFacts):
     """What a corpus must satisfy."""
 
 
