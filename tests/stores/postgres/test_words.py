@@ -3,6 +3,7 @@
 import asyncpg
 import pytest
 from tests.stores.postgres.older import install_as_0_2
+from tests.stores.postgres.tables import attach, attach_docs
 
 from embedq.model import NewRecord, Query, RecordId
 from embedq.stores.postgres import PostgresStore
@@ -119,3 +120,14 @@ async def test_a_word_of_only_common_ones_finds(store: PostgresStore) -> None:
     assert len(await found(store, "common", k=1000)) == 1000
     hits = await store.search_words(NOTES, "common", Query(k=3, tenant="nobody"))
     assert hits == []
+
+
+async def test_attaching_again_keeps_the_language(store: PostgresStore, db: asyncpg.Connection) -> None:
+    """The language is declared, not attached: the same command once more does not set it back."""
+    await attach_docs(store, db, rows=1)
+    await store.declare(declaration("docs", language="german"), now=NOON)
+
+    await attach(store)
+
+    [docs] = [one for one in await store.collections() if one.declaration.name == "docs"]
+    assert docs.declaration.language == "german"

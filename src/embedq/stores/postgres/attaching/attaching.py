@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from embedq.attachment import Attachment
@@ -73,7 +74,8 @@ async def attach(
     async def work(db: Connection) -> None:
         source = await inspect_table(db, wanted, dimensions)
         before = await db.fetchrow(FIND, declaration.name)
-        await _declare(db, declaration)
+        kept = declaration if before is None else replace(declaration, language=before["language"])
+        await _declare(db, kept)
         home = await find(db, declaration.name)
         if dimensions is not None:
             await _fix_dimensions(db, home, dimensions)
