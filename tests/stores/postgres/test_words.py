@@ -1,5 +1,7 @@
 """Words on PostgreSQL: how they are indexed and counted, and what a search by them finds meanwhile."""
 
+import asyncio
+
 import asyncpg
 import pytest
 from tests.stores.postgres.older import install_as_0_2
@@ -131,3 +133,19 @@ async def test_attaching_again_keeps_the_language(store: PostgresStore, db: asyn
 
     [docs] = [one for one in await store.collections() if one.declaration.name == "docs"]
     assert docs.declaration.language == "german"
+
+
+async def test_a_put_under_way_is_indexed_before_the_language_changes(store: PostgresStore, postgres_url: str) -> None:
+    """A transaction that has put by the old language is waited for: none is committed behind the re-indexing."""
+    application = await asyncpg.connect(postgres_url)
+    async with application.transaction():
+        await store.put(NOTES, [NewRecord(id=RecordId("a"), text="running")], now=NOON, connection=application)
+        changing = asyncio.create_task(store.declare(declaration(language="simple"), now=NOON))
+        done, _ = await asyncio.wait([changing], timeout=0.5)
+        assert not done
+    await changing
+    await finish(store)
+    await application.close()
+
+    assert await found(store, "running") == ["a"]
+    assert await found(store, "run") == []
