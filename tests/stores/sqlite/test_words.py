@@ -10,6 +10,7 @@ from tests.stores.sqlite import older
 
 from embedq.errors import Invalid
 from embedq.model import NewRecord, Query, RecordId
+from embedq.policy.filters import read_filter
 from embedq.stores.sqlite import SqliteStore, word_ranking, word_tables
 from embedq.stores.sqlite.connection import connect
 from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, write
@@ -201,7 +202,7 @@ async def test_a_filter_is_not_cut_short_by_common_words(
     await put(store, {f"r{n:02}": "loom rare" if n == 7 else "loom" for n in range(40)})
     monkeypatch.setattr(word_ranking, "MOST_RANKED", 10)
 
-    assert await found(store, words, Query(k=5, filter={"kept": True})) == ["old", "older"]
+    assert await found(store, words, Query(k=5, filter=read_filter({"kept": True}))) == ["old", "older"]
 
 
 async def test_the_longest_query_is_one_the_index_can_read(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
