@@ -20,7 +20,7 @@ async def test_an_unknown_path_is_a_problem(http: AsyncClient) -> None:
     [
         ("POST", "/collections", "GET"),
         ("PATCH", "/collections/notes", "DELETE, GET, PUT"),
-        ("PUT", "/collections/notes/records", "GET, POST"),
+        ("PUT", "/collections/notes/records", "DELETE, GET, POST"),
         ("OPTIONS", "/collections/notes/records/n1", "DELETE, GET, PATCH"),
         ("GET", "/admin/queue/pause", "POST"),
     ],
