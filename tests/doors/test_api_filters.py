@@ -60,3 +60,14 @@ async def test_a_deletion_without_a_sound_filter_deletes_nothing(filled: World, 
 
     assert "filter" in problem(answer, 422, "invalid")["detail"]
     assert len(await ids(filled)) == 6
+
+
+@pytest.mark.parametrize(
+    "asked", [[("filter", '{"n": 1}'), ("filter", '{"n": 2}')], [("filter", '{"n": {"gte": 4}, "n": {"lt": 9}}')]]
+)
+async def test_of_two_conditions_none_is_left_out_unsaid(filled: World, asked: list[tuple[str, str]]) -> None:
+    """A parameter or a name that is given twice is refused: to a deletion, one of the two would be the wrong one."""
+    answer = await filled.http.delete(PATH, params=asked)
+
+    assert answer.status_code in (400, 422), answer.text
+    assert len(await ids(filled)) == 6

@@ -85,3 +85,15 @@ def test_a_deletion_by_a_filter_must_be_meant(filled: Shell) -> None:
     assert "2 records deleted from notes" in filled.run("delete", "notes", "-f", "n>2", "--yes").stdout
     assert filled.facts("delete", "notes", "-f", "odd=true", "--yes", "--purge") == {"deleted": 2, "purged": True}
     assert [one["id"] for one in filled.facts("list", "notes")["records"]] == ["n0", "n2"]
+
+
+def test_spaces_around_a_sign_mean_nothing() -> None:
+    """`lang != en` would otherwise compare with " en", which is everything, also to a deletion."""
+    assert read_conditions(["lang != en ", "year >= 1843"]) == {"lang": {"not_in": ["en"]}, "year": {"gte": 1843}}
+
+
+@pytest.mark.parametrize("written", ["year==1843", "lang!==en", '{"a": {"gte": 1}, "a": {"lt": 2}}'])
+def test_what_would_be_read_otherwise_than_meant_is_refused(written: str) -> None:
+    """Another language's sign, and a name of which only the last would count."""
+    with pytest.raises(typer.BadParameter):
+        read_conditions([written])

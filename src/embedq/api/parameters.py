@@ -1,6 +1,5 @@
 """Path and query parameters that several routes share."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -9,6 +8,7 @@ from fastapi import Path, Query
 from embedq.api.requests import NO_CONTROLS
 from embedq.errors import Invalid
 from embedq.model import Page
+from embedq.policy.filters import read_json
 from embedq.policy.texts import MAX_ID_BYTES, MAX_NAME_BYTES
 
 T = TypeVar("T")
@@ -52,10 +52,11 @@ def read_filter(written: str | None) -> dict[str, Any]:
     if written is None:
         return {}
     try:
-        found: dict[str, Any] = json.loads(written)
+        return read_json(written)
+    except Invalid:
+        raise
     except (ValueError, RecursionError) as error:
         raise Invalid('filter must be a JSON object, percent-encoded, such as {"year": 1843}') from error
-    return found
 
 
 def page(items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]) -> Page[T]:

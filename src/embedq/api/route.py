@@ -27,7 +27,7 @@ class JsonRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """Refuses query parameters that the route does not have, and bodies that are not JSON; times each request."""
+    """Refuses unknown and repeated query parameters, and bodies that are not JSON; times each request."""
 
     def get_route_handler(self) -> Handle:
         """Wrap the usual handler."""
@@ -37,7 +37,7 @@ class StrictRoute(APIRoute):
         route = self.path_format
 
         async def strict(request: Request) -> Response:
-            _refuse_unknown(request, known)
+            _refuse_odd(request, known)
             started = perf_counter()
             try:
                 return await handle(await _json_request(request) if takes_body else request)
@@ -47,12 +47,15 @@ class StrictRoute(APIRoute):
         return strict
 
 
-def _refuse_unknown(request: Request, known: frozenset[str]) -> None:
+def _refuse_odd(request: Request, known: frozenset[str]) -> None:
     if not request.scope["query_string"]:
         return
     if unknown := sorted(set(request.query_params) - known):
         has = f"it has {', '.join(sorted(known))}" if known else "it has none"
         raise Invalid(f"this route has no query parameter {unknown[0][:64]!r}: {has}")
+    names = [name for name, _ in request.query_params.multi_items()]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise Invalid(f"the query parameter {repeated[0]!r} is given more than once: only one would count")
 
 
 async def _json_request(request: Request) -> JsonRequest:

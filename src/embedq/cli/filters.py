@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from embedq.cli.options import as_utf8
-from embedq.policy.filters import fits
+from embedq.errors import Invalid
+from embedq.policy.filters import fits, read_json
 
 Where = Annotated[
     list[str] | None,
@@ -19,7 +20,7 @@ Where = Annotated[
         callback=as_utf8,
     ),
 ]
-SHORT = re.compile(r"\s*(?P<name>[^=!<>]*[^=!<>\s])\s*(?P<sign>!=|>=|<=|=|>|<)(?P<value>.*)", re.DOTALL)
+SHORT = re.compile(r"\s*(?P<name>[^=!<>]*[^=!<>\s])\s*(?P<sign>!=|>=|<=|=|>|<)\s*(?P<value>.*?)\s*", re.DOTALL)
 SEVERAL = {"=": "in", "!=": "not_in"}
 BOUNDS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
@@ -40,6 +41,8 @@ def _read_short(written: str, found: dict[str, dict[str, Any]]) -> None:
     parts = SHORT.fullmatch(written)
     if parts is None:
         raise _wrong(f"{written!r}: write attribute=value, or !=, <, <=, >, >=, or JSON")
+    if parts["value"].startswith("="):
+        raise _wrong(f"{written!r}: write {parts['sign']} without another =, or JSON for a value that begins so")
     operators = found.setdefault(parts["name"], {})
     if parts["sign"] in SEVERAL:
         operators.setdefault(SEVERAL[parts["sign"]], []).extend(_readings(parts["value"]))
@@ -61,10 +64,11 @@ def _readings(text: str) -> list[Any]:
 
 def _read_json(written: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(written)
-    except ValueError as error:
+        return read_json(written)
+    except Invalid as refused:
+        raise _wrong(f"{written[:80]!r}: {refused}") from refused
+    except (ValueError, RecursionError) as error:
         raise _wrong(f"{written[:80]!r} is no JSON: {error}") from error
-    return found
 
 
 def _wrong(said: str) -> typer.BadParameter:

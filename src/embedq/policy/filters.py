@@ -1,5 +1,6 @@
 """Reads filters: the one grammar of Python, HTTP and the command line."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -214,3 +215,17 @@ def _kind(value: Operand) -> str:
             return "texts"
         case _:
             return "numbers"
+
+
+def read_json(written: str) -> dict[str, Any]:
+    """Read JSON; a name that stands twice in an object is refused, since only one of the two would count."""
+    found: dict[str, Any] = json.loads(written, object_pairs_hook=_once)  # what else it may be, `read_filter` refuses
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        name = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
+        raise Invalid(f"filter: {name!r} stands twice in one object: write both conditions into one, or use $and")
+    return found

@@ -1,6 +1,6 @@
 """Languages whose words are stemmed, and the words of a query."""
 
-import re
+from unicodedata import category
 
 DEFAULT_LANGUAGE = "english"
 PLAIN = "simple"  # words are compared as they are written
@@ -24,15 +24,22 @@ FILLERS = frozenset(
     )
     for word in line.split()
 )
-WORD = re.compile(r"\w+")
+MARKS = frozenset({"Mn", "Mc", "Me", "Cf"})  # accents, vowel signs, joiners: no word ends at them
 MOST_WORDS = 64
 
 
 def words_of(text: str) -> list[str]:
-    """Split a query into its first words, each once and in lower case."""
-    return list(dict.fromkeys(word.lower() for word in WORD.findall(text)))[:MOST_WORDS]
+    """Split a query into its first words, each once: runs of letters and digits, with the marks that belong to them."""
+    found: dict[str, str] = {}
+    for word in "".join(char if _is_of_a_word(char) else " " for char in text).split():
+        found.setdefault(word.lower(), word)
+    return list(found.values())[:MOST_WORDS]
+
+
+def _is_of_a_word(char: str) -> bool:
+    return char.isalnum() or char == "_" or category(char) in MARKS
 
 
 def without_stop_words(words: list[str]) -> list[str]:
     """Leave out English stop words, unless there are no other words: they stand in nearly every record."""
-    return [word for word in words if word not in FILLERS] or words
+    return [word for word in words if word.lower() not in FILLERS] or words

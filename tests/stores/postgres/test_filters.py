@@ -151,6 +151,17 @@ async def test_a_searcher_cannot_send_sql(store: PostgresStore, db: asyncpg.Conn
     assert written == "x.attributes @? '$.a''; DROP TABLE x; --' OR x.attributes @? '$.b'"
 
 
+@pytest.mark.parametrize("sent", [[")", "OR", "("], ["("], [")"]])
+async def test_a_searcher_cannot_leave_the_parentheses(
+    db: asyncpg.Connection, store: PostgresStore, sent: list[str]
+) -> None:
+    """Behind them it would be past the tenant and the collection."""
+    del store
+    path = {"path": "$"}
+
+    assert await db.fetchval("SELECT embedq.conditions($1::jsonb)", json.dumps([path, *sent, path])) == "false"
+
+
 async def test_what_stops_matching_while_it_is_deleted_stays(store: PostgresStore, db: asyncpg.Connection) -> None:
     """A change that is under way when the deletion looks is waited for, and then looked at."""
     records = [NewRecord(id=RecordId(name), text="text", attributes={"old": True}) for name in ("a", "b")]

@@ -9,20 +9,23 @@ from embedq.policy.languages import without_stop_words, words_of
     ("asked", "words"),
     [
         ("state-of-the-art", ["state", "of", "the", "art"]),
-        ("To be, or not to be?", ["to", "be", "or", "not"]),
-        ("Ärzte/Ärztinnen_2", ["ärzte", "ärztinnen_2"]),
+        ("To be, or not to be?", ["To", "be", "or", "not"]),
+        ("Ärzte/Ärztinnen_2", ["Ärzte", "Ärztinnen_2"]),
+        ("हिंदी भाषा", ["हिंदी", "भाषा"]),
+        ("cafe\u0301 re\u0301sume\u0301", ["cafe\u0301", "re\u0301sume\u0301"]),
+        ("Donau\u00addampf", ["Donau\u00addampf"]),
         ("... ?!", []),
     ],
 )
 def test_words_are_runs_of_letters_and_digits(asked: str, words: list[str]) -> None:
-    """Whatever stands between them splits them, and each counts once."""
+    """With their marks; whatever stands between them splits them, and each counts once."""
     assert words_of(asked) == words
 
 
 @pytest.mark.parametrize(
     ("words", "counts"),
     [
-        (["pastry", "and", "croissants"], ["pastry", "croissants"]),
+        (["Pastry", "And", "croissants"], ["Pastry", "croissants"]),
         (["to", "be", "or", "not"], ["to", "be", "or", "not"]),
         (["brot", "und", "butter"], ["brot", "und", "butter"]),
     ],

@@ -43,7 +43,7 @@ VALUES ($1, $2, $3, $4, $5, $6, floor(random() * 1000000000)::int)
 CHANGE = """
 UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5,
   language = $6, reindex = CASE WHEN language <> $6 THEN '' ELSE reindex END,
-  former = CASE WHEN language <> $6 THEN former || language ELSE former END WHERE id = $1
+  former = CASE WHEN language IN ($6) OR language = ANY (former) THEN former ELSE former || language END WHERE id = $1
 """
 CHANGED = "SELECT embedq.note_change()"
 FIX = "SELECT embedq.learn($1, $2)"

@@ -6,7 +6,7 @@ from typing import Any
 from embedq.errors import Invalid
 from embedq.model import Hit, Query, RecordId, Vector
 from embedq.policy.filters import check_filterable
-from embedq.policy.languages import without_stop_words, words_of
+from embedq.policy.languages import words_of
 from embedq.stores.columns import check_space, read_attributes
 from embedq.stores.postgres.catalogue import absent
 from embedq.stores.postgres.connection import Connection
@@ -37,8 +37,7 @@ async def by_vector(db: Connection, name: str, vector: Vector, query: Query) -> 
 
 async def by_words(db: Connection, name: str, words: str, query: Query) -> list[Hit]:
     """Find records by words."""
-    wanted = without_stop_words(words_of(words))
-    rows = await db.fetch(WORDS, name, wanted, query.k, query.tenant, listed(query.filter), query.bare)
+    rows = await db.fetch(WORDS, name, words_of(words), query.k, query.tenant, listed(query.filter), query.bare)
     if not rows:
         raise absent(name)
     collection, *found = rows

@@ -51,6 +51,16 @@ class WordFacts(Stage):
         for words in ("state-of-the-art", "science/art", "art,craft"):
             assert [hit.id for hit in await store.search_words(NOTES, words, Query())] == ["a"]
 
+    @pytest.mark.parametrize(
+        "text", ["हिंदी भाषा", "தமிழ் மொழி", "مُحَمَّد", "cafe\u0301 ole\u0301", "Donau\u00addampf", "İstanbul"]
+    )
+    async def test_a_word_with_marks_finds_itself(self, store: Store, text: str) -> None:
+        """Accents, vowel signs and joiners belong to their words, in queries as in texts."""
+        await write(store, text)
+
+        for word in text.split():
+            assert [hit.id for hit in await store.search_words(NOTES, word, Query())] == ["a"]
+
     async def test_stop_words_find_nothing(self, store: Store) -> None:
         """A record that shares only such words with the query is not among the hits."""
         await put(store, NOTES, {"about": "what is the point of it", "loom": "loom"})

@@ -13,14 +13,17 @@ CREATE FUNCTION has_instant(p_attributes jsonb, p_path jsonpath, p_range tstzran
 RETURN EXISTS (SELECT FROM jsonb_path_query(p_attributes, p_path) v WHERE instant_in(v #>> '{}') <@ p_range);
 
 -- Write the conditions on a record `x` that a filter lists, with the words between them. Values are literals, so that
--- the planner knows how rare they are; any other word is left out, since whoever may search could have sent it.
+-- the planner knows how rare they are; any other word is left out, since whoever may search could have sent it, and
+-- parentheses that do not match allow nothing.
 CREATE FUNCTION conditions(p_filter jsonb) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
-  SELECT string_agg(CASE
+  SELECT CASE WHEN min(f.depth) >= 0 AND sum(f.step) = 0 THEN string_agg(CASE
     WHEN f.one ? 'range' THEN
       format('embedq.has_instant(x.attributes, %L, %L)', f.one ->> 'path', f.one ->> 'range')
     WHEN f.one ? 'path' THEN format('x.attributes @? %L', f.one ->> 'path')
     ELSE (SELECT w.word FROM unnest(ARRAY['AND', 'OR', 'NOT', '(', ')', 'x.attributes <> ''{}''']) w (word)
-      WHERE w.word = f.one #>> '{}') END, ' ' ORDER BY f.place)
-  FROM jsonb_array_elements(p_filter) WITH ORDINALITY f (one, place)
+      WHERE w.word = f.one #>> '{}') END, ' ' ORDER BY f.place) WHEN count(*) > 0 THEN 'false' END
+  FROM (SELECT e.one, e.place, d.step, sum(d.step) OVER (ORDER BY e.place) AS depth
+    FROM jsonb_array_elements(p_filter) WITH ORDINALITY e (one, place)
+    CROSS JOIN LATERAL (SELECT CASE e.one #>> '{}' WHEN '(' THEN 1 WHEN ')' THEN -1 ELSE 0 END AS step) d) f
 $$;

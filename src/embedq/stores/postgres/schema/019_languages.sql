@@ -5,7 +5,10 @@ ALTER TABLE collection
     'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian', 'nepali', 'norwegian', 'portuguese',
     'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil', 'turkish', 'yiddish')),
   ADD COLUMN reindex text CHECK (octet_length(reindex) <= 512),  -- the last id indexed anew; NULL: none is left to do
-  ADD COLUMN former text[] NOT NULL DEFAULT '{}',                -- languages by which some records still are indexed
+  ADD COLUMN former text[] NOT NULL DEFAULT '{}' CHECK (cardinality(former) <= 100 AND former <@ ARRAY[
+    'simple', 'arabic', 'armenian', 'basque', 'catalan', 'danish', 'dutch', 'english', 'finnish', 'french', 'german',
+    'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian', 'nepali', 'norwegian', 'portuguese',
+    'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil', 'turkish', 'yiddish']),  -- by which some are indexed
   ADD COLUMN counted bigint NOT NULL DEFAULT 0,                  -- its records when its words were last counted
   ADD COLUMN mean_words real NOT NULL DEFAULT 0;                 -- different words of a record, in the mean, at that time
 
