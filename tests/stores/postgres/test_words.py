@@ -7,7 +7,7 @@ import pytest
 from tests.stores.postgres.older import install_as_0_2
 from tests.stores.postgres.tables import attach, attach_docs
 
-from embedq.model import NewRecord, Query, RecordId
+from embedq.model import NewRecord, Patch, Query, RecordId
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import NOON, NOTES, declaration, write
 
@@ -20,7 +20,7 @@ INSERT INTO embedq.record (collection, id, hash, text, attributes, created_at, u
   SELECT id, 'old', '\\x01', 'Looms weaving', '{}', now(), now() FROM embedq.collection;
 INSERT INTO embedq.tally (collection, records) SELECT id, 1 FROM embedq.collection;
 """
-NOT_DONE = "SELECT reindex, former FROM embedq.collection"
+NOT_DONE = "SELECT r.after, c.former FROM embedq.collection c LEFT JOIN embedq.reindex r ON r.collection = c.id"
 MANY = 1500
 
 
@@ -149,3 +149,69 @@ async def test_a_put_under_way_is_indexed_before_the_language_changes(store: Pos
 
     assert await found(store, "running") == ["a"]
     assert await found(store, "run") == []
+
+
+async def test_words_are_counted_again_after_a_change_of_language(store: PostgresStore) -> None:
+    """By the counts of the former language the commonest word would be taken for the rarest."""
+    await store.declare(declaration(language="simple"), now=NOON)
+    await finish(store)
+    records = [NewRecord(id=RecordId(f"r{n}"), text=f"companies report {n}") for n in range(MANY)]
+    zebras = [NewRecord(id=RecordId(f"z{n}"), text=f"a lone zebra {n}") for n in range(10)]
+    await store.put(NOTES, [*records, *zebras], now=NOON)
+    await finish(store)
+    assert {name[0] for name in await found(store, "companies zebra")} == {"z"}
+
+    await store.declare(declaration(language="english"), now=NOON)
+    assert {name[0] for name in await found(store, "companies zebra")} == {"z"}
+    while await store.finish(now=NOON):
+        pass
+
+    assert {name[0] for name in await found(store, "companies zebra")} == {"z"}
+
+
+async def test_a_held_record_keeps_nobody_waiting_but_the_reindexing(store: PostgresStore, postgres_url: str) -> None:
+    """An open transaction is not waited for with other records locked, and nothing is left out in the end."""
+    for name in ("a", "b", "c"):
+        await write(store, "running", name)
+    await store.declare(declaration(language="simple"), now=NOON)
+    application = await asyncpg.connect(postgres_url)
+    async with application.transaction():
+        await store.delete(NOTES, [RecordId("c")], now=NOON, connection=application)
+        assert await store.finish(now=NOON) == 0
+        async with asyncio.timeout(5):
+            await write(store, "walking", "a")
+    await application.close()
+    await finish(store)
+
+    assert await found(store, "running") == ["b"]
+    assert await found(store, "run") == []
+
+
+async def test_a_patch_that_waits_meets_the_collection_as_it_is_then(store: PostgresStore, postgres_url: str) -> None:
+    """A language that changes while a patch waits for its record does not make it say that the record is gone."""
+    await write(store, "running", "a")
+    application = await asyncpg.connect(postgres_url)
+    async with application.transaction():
+        await application.execute("SELECT FROM embedq.record WHERE id = 'a' FOR UPDATE")
+        patching = asyncio.create_task(store.patch(NOTES, RecordId("a"), Patch(attributes={"n": 1}), now=NOON))
+        while not await application.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 only it knows
+            await asyncio.sleep(0.01)
+        await store.declare(declaration(language="simple"), now=NOON)
+    await application.close()
+
+    assert (await patching).id == "a"
+
+
+async def test_reindexing_fails_no_transaction_with_a_snapshot(store: PostgresStore, postgres_url: str) -> None:
+    """One that puts new records under repeatable read gets through between two steps."""
+    for name in ("a", "b", "c"):
+        await write(store, "running", name)
+    await store.declare(declaration(language="simple"), now=NOON)
+    application = await asyncpg.connect(postgres_url)
+    async with application.transaction(isolation="repeatable_read"):
+        await application.execute("SELECT FROM embedq.record")
+        assert await store.finish(limit=1, now=NOON) == 1
+        await store.put(NOTES, [NewRecord(id=RecordId("d"), text="new")], now=NOON, connection=application)
+    await application.close()
+
+    assert await found(store, "new") == ["d"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from embedq.errors import Conflict, Invalid, NotFound, StoreError
+from embedq.errors import Conflict, Invalid, NotFound, StoreBusy, StoreError
 from embedq.model import Collection, Declaration, EmbedderName, NewRecord, Priority, RecordId, Space, SpaceId
 from embedq.policy.texts import Limits, compose, hash_of
 from embedq.stores.columns import read_attributes, read_retry, read_text_from, write_retry, write_text_from
@@ -37,14 +37,14 @@ CREATE_SPACE = "INSERT INTO embedq.space (provider, model, asked) VALUES ($1, $2
 
 # Revisions start at random: a writer may have cached a collection of a dropped schema, with this name and number.
 CREATE = """
-INSERT INTO embedq.collection (name, space, text_from, priority, retry, language, revision)
-VALUES ($1, $2, $3, $4, $5, $6, floor(random() * 1000000000)::int)
+INSERT INTO embedq.collection (name, space, text_from, priority, retry, revision)
+VALUES ($1, $2, $3, $4, $5, floor(random() * 1000000000)::int)
 """
 CHANGE = """
-UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5,
-  language = $6, reindex = CASE WHEN language <> $6 THEN '' ELSE reindex END,
-  former = CASE WHEN language IN ($6) OR language = ANY (former) THEN former ELSE former || language END WHERE id = $1
+UPDATE embedq.collection SET revision = revision + 1, space = $2, text_from = $3, priority = $4, retry = $5
+WHERE id = $1
 """
+SET_LANGUAGE = "SELECT embedq.set_language($1, $2)"
 CHANGED = "SELECT embedq.note_change()"
 FIX = "SELECT embedq.learn($1, $2)"
 HAS_RECORDS = "SELECT EXISTS (SELECT FROM embedq.record WHERE collection = $1 AND valid_to IS NULL)"
@@ -67,6 +67,7 @@ RECOMPOSED = "UPDATE embedq.collection SET recompose = $2 WHERE id = $1"
 REINDEX = "SELECT embedq.reindex_words($1)"
 COUNT_WORDS = "SELECT embedq.count_words($1)"
 SAMPLE = 20_000  # records whose words are counted
+REINDEXED = 200  # records that are locked at a time
 
 WAIT_SECONDS, PAUSE = 30.0, 0.05  # seconds for writers under way to end, and between two looks
 
@@ -99,13 +100,14 @@ async def declare_on(db: Connection, wanted: Declaration) -> bool:
     await db.execute(LOCK_DECLARING)
     space = await _ensure_space(db, wanted.embedder)
     texts = write_text_from(wanted.text_from)
-    settled = (space, texts, int(wanted.priority), write_retry(wanted.retry), wanted.language)
+    settled = (space, texts, int(wanted.priority), write_retry(wanted.retry))
     row = await db.fetchrow(FIND, wanted.name)
     if row is None:
         await db.execute(CREATE, wanted.name, *settled)
+        await db.execute(SET_LANGUAGE, wanted.name, wanted.language)
         await db.execute(CHANGED)
         return True
-    if (row["space"], row["text_from"], row["priority"], row["retry"], row["language"]) == settled:
+    if (row["space"], row["text_from"], row["priority"], row["retry"], row["language"]) == (*settled, wanted.language):
         return True
     writes_same = (row["space"], row["text_from"], row["language"]) == (space, texts, wanted.language)
     if not writes_same and not await db.fetchval(LOCK_COLLECTION, row["id"]):
@@ -115,6 +117,7 @@ async def declare_on(db: Connection, wanted: Declaration) -> bool:
     if row["space"] != space and await db.fetchval(HAS_RECORDS, row["id"]):
         raise Conflict(f"collection {wanted.name!r} has records of another embedder: changing it is a migration")
     await db.execute(CHANGE, row["id"], *settled)
+    await db.execute(SET_LANGUAGE, wanted.name, wanted.language)
     await db.execute(CHANGED)
     if row["text_from"] != texts and texts is not None:
         await db.execute(RECOMPOSED, row["id"], "")
@@ -159,7 +162,11 @@ async def _recompose(db: Connection, limit: int, limits: Limits, now: datetime |
 
 async def index_words(database: Database, limit: int) -> int:
     """Index some words anew after a change of language, or count those of a collection; 0 when nothing is left."""
-    return int(await database.call(REINDEX, limit)) or int(await database.call(COUNT_WORDS, SAMPLE))
+    try:
+        done = int(await database.call(REINDEX, min(limit, REINDEXED)))
+    except StoreBusy:  # an application holds one of the records: the others are not kept waiting with it
+        return 0
+    return done or int(await database.call(COUNT_WORDS, SAMPLE))
 
 
 def _recomposed(text_from: Sequence[str] | None, row: Any) -> NewRecord | None:  # noqa: ANN401 a row

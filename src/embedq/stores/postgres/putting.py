@@ -26,7 +26,8 @@ FOLD_EVERY = 256  # puts: so that the rows that record changes of sums do not ac
 # A record that is about to be patched.
 HOLD = """
 SELECT text, attributes, tenant FROM embedq.record
-WHERE collection = $1 AND id = $2 AND valid_to IS NULL FOR NO KEY UPDATE
+WHERE collection = (SELECT c.id FROM embedq.collection c WHERE c.name = $1) AND id = $2 AND valid_to IS NULL
+FOR NO KEY UPDATE
 """
 
 CHANGED = "changed"  # the collection is not the one that this process has cached
@@ -104,9 +105,9 @@ async def _patch(
     read: Reader[T],
 ) -> T:
     async with db.transaction():
+        there = await db.fetchrow(HOLD, name, record)  # first: the collection may change while this waits
         collection = await find(db, name)
         collection.check_writable()
-        there = await db.fetchrow(HOLD, collection.id, record)
         if there is None or (change.tenant is not None and change.tenant != there["tenant"]):
             raise NotFound(f"no record {record!r} in collection {name!r}")
         attributes = read_attributes(there["attributes"])

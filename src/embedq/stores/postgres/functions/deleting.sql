@@ -135,7 +135,6 @@ BEGIN
     SELECT x.rid FROM record x WHERE x.collection = c.id ORDER BY x.id LIMIT p_limit) z;
   IF rids IS NULL THEN
     DELETE FROM tally t WHERE t.collection = c.id;
-    DELETE FROM lexeme l WHERE l.collection = c.id;
     DELETE FROM given_up g WHERE g.collection = c.id;
     DELETE FROM collection WHERE id = c.id;
     RETURN 1;

@@ -12,7 +12,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
       'unread']),
     ('writer', ARRAY['arm_unchanged', 'cancel', 'delete', 'delete_json', 'delete_records', 'fold', 'give_up_texts',
       'learn', 'name_records', 'note_change', 'note_text', 'put', 'put_json',
-      'reindex_words', 'remove_dropped', 'try_again']),
+      'reindex_words', 'remove_dropped',
+      'set_language', 'try_again']),
     ('worker', ARRAY['changed_tables', 'complete_and_lease', 'count_words', 'gather', 'hold_records', 'known', 'lease',
       'note_missing', 'purge_jobs', 'purge_rest', 'put_in_place', 'renew', 'store_records', 'write_transitions'])
   ) e (kind, names) JOIN pg_proc p ON p.pronamespace = 'embedq'::regnamespace AND p.proname = ANY (e.names)
@@ -38,9 +39,8 @@ BEGIN
   EXECUTE format('GRANT USAGE ON SCHEMA embedq TO %1$s; GRANT SELECT ON ALL TABLES IN SCHEMA embedq TO %1$s;
     REVOKE ALL ON embedq.copying FROM %1$s', p_role::regrole);
   IF p_kind IN ('writer', 'worker') THEN
-    EXECUTE format('GRANT INSERT (name, space, revision, text_from, priority, retry, language),
-        UPDATE (name, space, revision, text_from, priority, retry, language, recompose, reindex,
-          former) ON embedq.collection TO %1$s;
+    EXECUTE format('GRANT INSERT (name, space, revision, text_from, priority, retry),
+        UPDATE (name, space, revision, text_from, priority, retry, recompose) ON embedq.collection TO %1$s;
       GRANT INSERT (provider, model, asked) ON embedq.space TO %1$s;
       GRANT UPDATE (updated_at) ON embedq.record TO %1$s', p_role::regrole);
   END IF;

@@ -9,27 +9,52 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, embedq, pg_temp AS $$
     || array_to_tsvector(ARRAY['#' || p_collection])
 $$;
 
--- Index the words of a collection's next records anew, after its language was changed; answer with how many, 0 when
--- none is left. Whoever writes a record meanwhile has indexed it by the new language already.
-CREATE FUNCTION reindex_words(p_limit int) RETURNS int
-LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+-- Change the language of a collection, which nobody puts into meanwhile. Words that are there are indexed anew later,
+-- and counted again.
+CREATE FUNCTION set_language(p_name text, p_language text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
 DECLARE
   c collection;
+BEGIN
+  SELECT * INTO c FROM collection k WHERE k.name = p_name AND k.language <> p_language FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT FROM record x WHERE x.collection = c.id AND x.valid_to IS NULL) THEN
+    INSERT INTO reindex VALUES (c.id, '') ON CONFLICT (collection) DO UPDATE SET after = '';
+    c.former := CASE WHEN c.language = ANY (c.former) THEN c.former ELSE c.former || c.language END;
+  END IF;
+  UPDATE collection SET language = p_language, former = c.former, counted = 0 WHERE id = c.id;
+END
+$$;
+
+-- Index the words of a collection's next records anew, after its language was changed; answer with how many, 0 when
+-- none is left. Whoever writes a record meanwhile has indexed it by the new language already. It waits shortly for who
+-- holds one of them, since others may wait for those it holds itself.
+CREATE FUNCTION reindex_words(p_limit int) RETURNS int
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '200ms' AS $$
+DECLARE
+  r reindex;
+  language text;
   ids text[];
 BEGIN
-  SELECT * INTO c FROM collection k WHERE k.reindex IS NOT NULL AND k.name IS NOT NULL
-    ORDER BY k.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+  SELECT * INTO r FROM reindex n ORDER BY n.collection LIMIT 1 FOR UPDATE SKIP LOCKED;
   IF NOT FOUND THEN
     RETURN 0;
   END IF;
-  ids := ARRAY(SELECT x.id FROM record x WHERE x.collection = c.id AND x.id > c.reindex AND x.valid_to IS NULL
+  language := (SELECT c.language FROM collection c WHERE c.id = r.collection);
+  ids := ARRAY(SELECT x.id FROM record x WHERE x.collection = r.collection AND x.id > r.after AND x.valid_to IS NULL
     ORDER BY x.id LIMIT p_limit);
-  PERFORM FROM record x WHERE x.collection = c.id AND x.id = ANY (ids) ORDER BY x.rid FOR NO KEY UPDATE;
-  UPDATE record x SET words = indexed_words(c.language, c.id, x.text)
-    WHERE x.collection = c.id AND x.id = ANY (ids) AND x.valid_to IS NULL;
-  UPDATE collection k SET reindex = CASE WHEN cardinality(ids) = p_limit THEN ids[p_limit] END,
-    former = CASE WHEN cardinality(ids) = p_limit THEN k.former ELSE '{}' END WHERE k.id = c.id;
+  PERFORM FROM record x WHERE x.collection = r.collection AND x.id = ANY (ids) ORDER BY x.rid FOR NO KEY UPDATE;
+  UPDATE record x SET words = indexed_words(language, x.collection, x.text)
+    WHERE x.collection = r.collection AND x.id = ANY (ids) AND x.valid_to IS NULL;
+  IF cardinality(ids) = p_limit THEN
+    UPDATE reindex n SET after = ids[p_limit] WHERE n.collection = r.collection;
+  ELSE
+    DELETE FROM reindex n WHERE n.collection = r.collection;
+    UPDATE collection c SET former = '{}' WHERE c.id = r.collection;
+  END IF;
   RETURN greatest(cardinality(ids), 1);
 END
 $$;
@@ -45,7 +70,8 @@ DECLARE
 BEGIN
   SELECT k.id, t.records INTO c FROM collection k CROSS JOIN LATERAL (
       SELECT coalesce(sum(t.records), 0) AS records FROM tally t WHERE t.collection = k.id) t
-    WHERE k.name IS NOT NULL AND k.reindex IS NULL AND abs(t.records - k.counted) > 1000 + k.counted / 5
+    WHERE k.name IS NOT NULL AND NOT EXISTS (SELECT FROM reindex r WHERE r.collection = k.id)
+      AND abs(t.records - k.counted) > 1000 + k.counted / 5
     ORDER BY k.id LIMIT 1 FOR NO KEY UPDATE OF k SKIP LOCKED;
   IF NOT FOUND THEN
     RETURN 0;
@@ -129,9 +155,10 @@ DECLARE
   q record;
   hits int;
 BEGIN
-  SELECT k.id, k.language || k.former AS languages, k.reindex IS NULL AS marked, k.counted > 0 AS counted, k.mean_words,
-      a.attributes AS filterable, greatest(t.records, 1) AS records
-    INTO c FROM collection k LEFT JOIN attachment a ON a.collection = k.id CROSS JOIN LATERAL (
+  SELECT k.id, k.language || k.former AS languages, r.collection IS NULL AS marked, k.counted > 0 AS counted,
+      k.mean_words, a.attributes AS filterable, greatest(t.records, 1) AS records
+    INTO c FROM collection k LEFT JOIN attachment a ON a.collection = k.id
+    LEFT JOIN reindex r ON r.collection = k.id CROSS JOIN LATERAL (
       SELECT coalesce(sum(t.records), 0) AS records FROM tally t WHERE t.collection = k.id) t WHERE k.name = p_name;
   IF NOT FOUND THEN
     RETURN;
