@@ -14,6 +14,7 @@ from embedq.stores.postgres.index import shape_of
 from embedq.testing.stores.stage import NOON, NOTES, declaration, take
 
 WORTH = 300
+FAR = "UPDATE embedq.record SET attributes = '{\"far\": true}' WHERE id = ANY ($1)"
 INDEXED = "SELECT indexdef FROM pg_indexes WHERE indexname = 'vector_1_nearest'"
 
 TOLD = "SELECT pg_stat_force_next_flush(); SELECT 1"
@@ -105,13 +106,18 @@ async def test_what_the_index_gives_up_on_is_found_by_looking_at_everything(
     assert await store.finish(now=NOON) == 1
     [row] = await store._database.fetch("SELECT current_database() AS name")
     await store._database.fetch(f'ALTER DATABASE "{row["name"]}" SET hnsw.max_scan_tuples = 1')
+    await store._database.fetch(f'ALTER DATABASE "{row["name"]}" SET hnsw.ef_search = 1')
     impatient = await PostgresStore.open(postgres_url)
 
-    rare = await impatient.search_vector(
-        NOTES, vector_number(1, dimensions), Query(k=10, filter=read_filter({"rare": True}))
-    )
+    asked = vector_number(1, dimensions)
+    stored = np.stack([vector_number(number, dimensions) for number in range(1000)])
+    order = np.argsort(-(stored @ asked) / np.linalg.norm(stored, axis=1))
+    far = [f"r{number}" for number in order[-300:]]  # too many to look at each, and none of them among the nearest
+    await store._database.fetch(FAR, far)
 
-    assert len({hit.id for hit in rare}) == len(rare) == 10
+    found = await impatient.search_vector(NOTES, asked, Query(k=10, filter=read_filter({"far": True})))
+
+    assert [hit.id for hit in found] == far[:10]
     await impatient.close()
 
 
