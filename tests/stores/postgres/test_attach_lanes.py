@@ -6,6 +6,7 @@ from tests.stores.postgres.tables import attach, catch_up, gather, one, records
 
 from embedq.errors import Invalid
 from embedq.model import NewRecord, Priority, Query, RecordId
+from embedq.policy.filters import read_filter
 from embedq.stores.postgres import PostgresStore
 from embedq.testing.stores.stage import DIMENSIONS, NOTES, declaration, take, vector_of
 
@@ -66,13 +67,13 @@ async def test_attributes_can_be_filtered_by(store: PostgresStore, db: asyncpg.C
     await attach(store, attributes=("colour", "size"))
     await db.execute("INSERT INTO docs (id, body, colour, size) VALUES (1, 'one', 'red', 5), (2, 'two', NULL, 7)")
     await catch_up(store)
-    assert await found(store, "one", filter={"size": 5}) == ["1"]
-    assert await found(store, "one", filter={"colour": "red"}) == ["1"]
+    assert await found(store, "one", filter=read_filter({"size": 5})) == ["1"]
+    assert await found(store, "one", filter=read_filter({"colour": "red"})) == ["1"]
 
     await db.execute("UPDATE docs SET colour = 'blue'")
 
     assert await catch_up(store) == 0
-    assert await found(store, "one", filter={"colour": "blue"}) == ["1", "2"]
+    assert await found(store, "one", filter=read_filter({"colour": "blue"})) == ["1", "2"]
 
 
 async def test_an_expression_chooses_the_lane(store: PostgresStore, db: asyncpg.Connection) -> None:

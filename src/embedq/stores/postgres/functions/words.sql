@@ -90,19 +90,24 @@ END
 $$;
 
 -- Say of a query's words how the index writes them, and in how many records of the collection each stands: as counted
--- last, or by counting up to a bound now, rarest first.
+-- last, or by counting up to a bound now. The planner must know the word, or it looks for it in every record.
 CREATE FUNCTION frequencies(p_collection int, p_languages text[], p_words text[], p_counted boolean, p_marked boolean)
 RETURNS TABLE (word text, records bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, embedq, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-  RETURN QUERY SELECT q.lexeme, CASE
-      WHEN p_counted THEN coalesce((
-        SELECT l.records FROM lexeme l WHERE l.collection = p_collection AND l.word = q.lexeme), 1)
-      ELSE (SELECT count(*) FROM (SELECT FROM record x WHERE x.words @@ any_of(ARRAY[q.lexeme], p_collection, p_marked)
-        AND x.collection = p_collection AND x.valid_to IS NULL LIMIT 2000) n) END AS records
-    FROM (SELECT DISTINCT l.lexeme FROM unnest(p_languages) s (language) CROSS JOIN unnest(p_words) w (word)
-      CROSS JOIN LATERAL unnest(to_tsvector(('pg_catalog.' || s.language)::regconfig, w.word)) l) q
-    ORDER BY 2, 1;
+  FOR word IN SELECT DISTINCT l.lexeme FROM unnest(p_languages) s (language) CROSS JOIN unnest(p_words) w (word)
+    CROSS JOIN LATERAL unnest(to_tsvector(('pg_catalog.' || s.language)::regconfig, w.word)) l
+  LOOP
+    IF p_counted THEN
+      records := coalesce((
+        SELECT l.records FROM lexeme l WHERE l.collection = p_collection AND l.word = frequencies.word), 1);
+    ELSE
+      EXECUTE 'SELECT count(*) FROM (SELECT FROM embedq.record x
+          WHERE x.words @@ $1 AND x.collection = $2 AND x.valid_to IS NULL LIMIT 2000) n'
+        INTO records USING any_of(ARRAY[word], p_collection, p_marked), p_collection;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
 END
 $$;
 
@@ -149,7 +154,7 @@ $$;
 CREATE FUNCTION by_words(p_name text, p_words text[], p_k int, p_tenant text, p_filter jsonb, p_bare boolean)
 RETURNS TABLE (
   filterable text[], id text, score float8, share float8, exact boolean, words text, attributes jsonb)
-LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, embedq, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   c record;
   q record;
