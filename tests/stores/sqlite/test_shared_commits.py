@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from embedq.model import Ask, JobId, JobStatus, NewRecord, Outcome, Query, RecordId, WorkerId
+from embedq.errors import StoreError
+from embedq.model import Ask, JobId, JobStatus, NewRecord, Outcome, Query, Receipt, RecordId, Settled, WorkerId
 from embedq.policy.texts import Limits
-from embedq.stores.sqlite import SqliteStore, putting, settling
+from embedq.stores.sqlite import SqliteStore, leasing, putting, settling
 from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.given_leases import GivenLeases
 from embedq.stores.sqlite.moments import stamp
@@ -173,8 +174,8 @@ async def test_a_call_beside_the_close_is_answered(tmp_path: Path) -> None:
     closing.join()
 
 
-async def test_a_put_goes_between_a_settlement_and_the_next_lease(store: SqliteStore) -> None:
-    """It waits for half of what a batch writes; so the lease that follows has its job already."""
+async def settle_beside_a_put(store: SqliteStore) -> tuple[Settled, Receipt]:
+    """Settle a job and lease the next, while a put comes to wait."""
     begun, go_on = Signal(), Signal()
 
     def settle(_tx: Transaction, _now: int) -> frozenset[JobId]:
@@ -188,9 +189,30 @@ async def test_a_put_goes_between_a_settlement_and_the_next_lease(store: SqliteS
     put = asyncio.create_task(write(store, "A"))
     await asyncio.sleep(0)  # it has handed its work in
     go_on.set()
-
     receipt = await put
-    assert [lease.job_id for lease in (await settling).next.leases] == [receipt.job_id]
+    return await settling, receipt
+
+
+async def test_a_put_goes_between_a_settlement_and_the_next_lease(store: SqliteStore) -> None:
+    """It waits for half of what a batch writes; so the lease that follows has its job already."""
+    settled, receipt = await settle_beside_a_put(store)
+
+    assert [lease.job_id for lease in settled.next.leases] == [receipt.job_id]
+
+
+async def test_a_lease_that_fails_does_not_hide_what_was_settled(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two are no longer one commit: a worker that heard of no settlement would take its jobs for lost."""
+
+    def fail(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(leasing, "take", fail)
+
+    settled, _ = await settle_beside_a_put(store)
+
+    assert (settled.jobs, settled.next.leases) == ({"1"}, ())
 
 
 async def test_other_batches_do_not_split_a_batch(store: SqliteStore) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from embedq.embedding import ONE_REQUEST, Spending
+from embedq.errors import StoreError
 from embedq.model import (
     Ask,
     Budget,
@@ -65,7 +66,10 @@ class SqliteQueue:
 
         jobs, batch, put_off = await self._file.write(work, bulk=True)
         if put_off:
-            batch = await self._file.write(take, bulk=True)
+            try:
+                batch = await self._file.write(take, bulk=True)
+            except StoreError:  # what is settled is told all the same; whoever leases next meets the error
+                return Settled(jobs=jobs)
         following = leasing.unpack(batch, self._given)
         if then is not None and not then.prefetch and not following.leases:
             self._file.wake.found_nothing(signals)

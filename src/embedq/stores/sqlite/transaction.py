@@ -25,9 +25,8 @@ class Transaction:
         self.db = db
         self.now = now
         self.is_awaited = is_awaited
-        self.words: dict[
-            int, tuple[int, str | None]
-        ] = {}  # record: collection, and what its words were at the beginning
+        # By record: its collection, and the text that its words were of at the beginning.
+        self.words: dict[int, tuple[int, str | None]] = {}
         self.fresh: list[tuple[int, int, int]] = []  # new in this transaction: collection, first and last record
         self.stored: list[tuple[int, float]] = []  # number of vectors, with their mean seconds
         self.dead_letters: list[tuple[int, str]] = []  # not reported by a worker: job, and why
