@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event as Signal
@@ -16,7 +16,6 @@ from embedq.errors import StoreError
 from embedq.model import Ask, JobId, JobStatus, NewRecord, Outcome, Query, Receipt, RecordId, Settled, WorkerId
 from embedq.policy.texts import Limits
 from embedq.stores.sqlite import SqliteStore, leasing, putting, settling
-from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.given_leases import GivenLeases
 from embedq.stores.sqlite.moments import stamp
 from embedq.stores.sqlite.transaction import Transaction
@@ -44,14 +43,6 @@ async def store(tmp_path: Path, heard: list[Event]) -> AsyncIterator[SqliteStore
     await store.learn(collection.space.id, DIMENSIONS)
     yield store
     await store.close()
-
-
-@pytest.fixture
-def db(tmp_path: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
-    del store
-    db = connect(tmp_path / "embedq.db")
-    yield db
-    db.close()
 
 
 async def share(store: SqliteStore, *works: Work[object]) -> list[object]:

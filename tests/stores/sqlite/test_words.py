@@ -1,40 +1,20 @@
 """The tables of words: what is in them, and what a ranking reads."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from tests.stores.sqlite import older
 
 from embedq.errors import Invalid
 from embedq.model import NewRecord, Query, RecordId
 from embedq.policy.filters import read_filter
 from embedq.stores.sqlite import SqliteStore, word_ranking, word_tables
-from embedq.stores.sqlite.connection import connect
-from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration, write
+from embedq.testing.stores.stage import NOON, NOTES, declaration, write
 
 VIRTUAL = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL%' ORDER BY 1"
 SHOP = "shop"
 WRITE_AS_BEFORE = "INSERT INTO embedq_words (rowid, text) VALUES (1, 'A')"
-
-
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(tmp_path / "embedq.db")
-    collection = await store.declare(declaration(), now=NOON)
-    await store.learn(collection.space.id, DIMENSIONS)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def db(tmp_path: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
-    del store
-    db = connect(tmp_path / "embedq.db")
-    yield db
-    db.close()
 
 
 async def put(store: SqliteStore, texts: dict[str, str], **attributes: object) -> None:

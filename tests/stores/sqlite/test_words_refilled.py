@@ -5,21 +5,18 @@ import random
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from embedq.model import NewRecord, Patch, Query, RecordId
 from embedq.policy.texts import Limits
 from embedq.stores.sqlite import SqliteStore, collections, deleting, putting
-from embedq.stores.sqlite.connection import connect
 from embedq.stores.sqlite.moments import stamp
 from embedq.stores.sqlite.transaction import Transaction
 from embedq.stores.sqlite.word_tables import TOKENIZERS, WordTables
-from embedq.testing.stores.stage import DIMENSIONS, NOON, NOTES, declaration
+from embedq.testing.stores.stage import NOON, NOTES, declaration
 
 WORDS = ("running", "looms", "mills", "weaving", "yarns")
 MOMENT = stamp(NOON, 0)
@@ -42,23 +39,6 @@ async def die():
 
 asyncio.run(die())
 """
-
-
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(tmp_path / "embedq.db")
-    collection = await store.declare(declaration(), now=NOON)
-    await store.learn(collection.space.id, DIMENSIONS)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def db(tmp_path: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
-    del store
-    db = connect(tmp_path / "embedq.db")
-    yield db
-    db.close()
 
 
 async def put(store: SqliteStore, texts: dict[str, str]) -> None:
