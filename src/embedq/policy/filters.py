@@ -37,6 +37,8 @@ def read_path(name: object, place: str) -> Path:
     path = tuple(step.replace("\\.", ".") for step in DOT.split(name))
     if len(path) > MAX_STEPS:
         raise Invalid(f"{place}: {name[:64]!r} descends {len(path)} names, at most {MAX_STEPS}")
+    if not all(path):
+        raise Invalid(f"{place}: the attribute name {name[:64]!r} is empty, or has nothing on one side of a dot")
     if not all(NAME.fullmatch(step) for step in path):
         raise Invalid(f"{place}: the attribute name {name[:64]!r} has characters that cannot be filtered by")
     return path
@@ -114,7 +116,9 @@ class _Reading:
         """Read what is asked of one attribute: a value, a list of values, or operators."""
         if not isinstance(wanted, Mapping):
             return [self._one_of(path, wanted if isinstance(wanted, list | tuple) else [wanted], here)]
-        for name in wanted or ("",):
+        if not wanted:
+            raise Invalid(f"{here} is an empty object: write {', '.join(OPERATORS)}, or a value")
+        for name in wanted:
             if name not in OPERATORS:
                 raise Invalid(f"{here}: there is no operator {str(name)[:64]!r}: write {', '.join(OPERATORS)}")
         found = [
